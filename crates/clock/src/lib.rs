@@ -1,0 +1,30 @@
+//! Time, as every other crate sees it: [`Nanos`] on one monotonic clock.
+//!
+//! What this is: the unit ([`Nanos`]), the stamp of received bytes ([`Arrival`]), the trait
+//! [`Clock`] with the machine's clock ([`MonotonicClock`]) and a virtual one ([`SimClock`]), and
+//! [`realtime_bracket`], which relates the kernel's wall-clock stamps to it.
+//!
+//! What this is not: a timer, a calendar or a formatter. Nothing outside this crate reads a clock
+//! (clippy's `disallowed_methods` sees to it), so that everything above runs on virtual time.
+//!
+//! ```
+//! use ridgeline_clock::{Clock, Nanos, SimClock};
+//! let clock = SimClock::new(Nanos::from_millis(5));
+//! clock.advance_to(Nanos::from_millis(7));
+//! assert_eq!(clock.now() - Nanos::from_millis(5), Nanos::from_millis(2));
+//! ```
+#![forbid(unsafe_code)]
+
+mod machine;
+mod nanos;
+mod sim;
+
+pub use machine::{Bracket, MonotonicClock, realtime_bracket, thread_cpu_time};
+pub use nanos::{Arrival, Nanos};
+pub use sim::SimClock;
+
+/// A source of the current time.
+pub trait Clock {
+    /// The current time. Never earlier than an earlier answer of the same clock.
+    fn now(&self) -> Nanos;
+}
