@@ -1,1 +1,41 @@
-//! placeholder
+//! What a request says.
+//!
+//! A run asks the samples of a [`Dataset`] in an [`Order`], and [`request::body`] makes each one
+//! the JSON body of a request. Everything here is a function of its inputs and of the run's seed:
+//! the same on every shard, process and machine.
+//!
+//! It is not: the HTTP head (`wire`), the time at which a request starts (`schedule`), or a
+//! download of data sets or tokenizers. Nothing here touches a network.
+//!
+//! ```
+//! use ridgeline_workload::{BodyOptions, Order, OutputLength, Sample, request};
+//!
+//! let samples = [Sample::prompt("What is a load test?"), Sample::prompt("And a benchmark?")];
+//! let options = BodyOptions {
+//!     model: "mock".to_owned(),
+//!     streaming: true,
+//!     output: Some(OutputLength::AtMost(64)),
+//!     ..BodyOptions::default()
+//! };
+//! let sample = Order::Sequential.sample_of(3, 2);
+//! let body = request::body(&samples[sample as usize], &options)?;
+//! assert!(body.starts_with(br#"{"model":"mock","messages":[{"role":"user","content":"And a "#));
+//! # Ok::<(), ridgeline_workload::WorkloadError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod request;
+
+mod draw;
+mod error;
+mod order;
+mod read;
+mod sample;
+mod tokenizer;
+
+pub use error::WorkloadError;
+pub use order::Order;
+pub use request::{BodyOptions, Endpoint, Sampling};
+pub use sample::{Dataset, Fields, Input, OutputLength, Sample};
+pub use tokenizer::{BUILTIN_NAMES, Builtin, Tokenizer};
