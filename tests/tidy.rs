@@ -17,9 +17,18 @@ const EDGES: &[(&str, &[&str])] = &[
     ("net", &["clock"]),
     ("net-uring", &["clock", "net"]),
     ("net-epoll", &["clock", "net"]),
-    ("engine", &["clock", "wire", "schedule", "workload", "metrics", "net"]),
-    ("report", &["clock", "wire", "schedule", "metrics", "engine"]),
-    ("mock-server", &["clock", "wire", "net", "net-uring", "net-epoll"]),
+    (
+        "engine",
+        &["clock", "wire", "schedule", "workload", "metrics", "net"],
+    ),
+    (
+        "report",
+        &["clock", "wire", "schedule", "metrics", "engine"],
+    ),
+    (
+        "mock-server",
+        &["clock", "wire", "net", "net-uring", "net-epoll"],
+    ),
     ("perf", &[]),
     ("xtask", &[]),
 ];
@@ -35,11 +44,21 @@ fn root() -> PathBuf {
 
 fn metadata() -> serde_json::Value {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
         .current_dir(root())
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -51,7 +70,11 @@ fn files() -> Vec<PathBuf> {
         .output()
         .unwrap();
     let names = String::from_utf8(output.stdout).unwrap();
-    names.lines().map(|name| root().join(name)).filter(|path| path.is_file()).collect()
+    names
+        .lines()
+        .map(|name| root().join(name))
+        .filter(|path| path.is_file())
+        .collect()
 }
 
 fn sources() -> Vec<(PathBuf, String)> {
@@ -76,17 +99,25 @@ fn crates_use_only_what_the_table_allows() {
             continue;
         };
         seen.insert(name.to_owned());
-        let edges = allowed.get(name).unwrap_or_else(|| panic!("{name} is not in the table"));
+        let edges = allowed
+            .get(name)
+            .unwrap_or_else(|| panic!("{name} is not in the table"));
         for dependency in package["dependencies"].as_array().unwrap() {
             let is_normal = dependency["kind"].is_null();
-            let to = dependency["name"].as_str().unwrap().strip_prefix("ridgeline-");
+            let to = dependency["name"]
+                .as_str()
+                .unwrap()
+                .strip_prefix("ridgeline-");
             if let (true, Some(to)) = (is_normal, to) {
                 assert!(edges.contains(&to), "{name} must not use {to}");
             }
         }
     }
     let named: BTreeSet<String> = allowed.keys().map(|&name| name.to_owned()).collect();
-    assert_eq!(seen, named, "the table and the workspace name different crates");
+    assert_eq!(
+        seen, named,
+        "the table and the workspace name different crates"
+    );
 }
 
 #[test]
@@ -102,7 +133,9 @@ fn every_other_crate_forbids_unsafe() {
             .map(|file| folder.join(file))
             .find(|path| path.exists())
             .unwrap();
-        let forbids = fs::read_to_string(&entry).unwrap().contains("#![forbid(unsafe_code)]");
+        let forbids = fs::read_to_string(&entry)
+            .unwrap()
+            .contains("#![forbid(unsafe_code)]");
         assert_eq!(forbids, !UNSAFE.contains(name), "{}", entry.display());
     }
 }
@@ -114,7 +147,9 @@ fn unsafe_blocks_stand_where_they_may() {
     for (path, text) in sources() {
         let name = relative(&path);
         let may = UNSAFE_FILES.contains(&name.as_str())
-            || UNSAFE.iter().any(|folder| name.contains(&format!("{folder}/")));
+            || UNSAFE
+                .iter()
+                .any(|folder| name.contains(&format!("{folder}/")));
         assert!(may || !text.contains(word), "{name} holds unsafe code");
     }
 }
@@ -126,10 +161,16 @@ fn libraries_open_with_what_they_are_and_an_example() {
         if !name.ends_with("src/lib.rs") {
             continue;
         }
-        let page: String =
-            text.lines().take_while(|line| line.starts_with("//!")).collect::<Vec<_>>().join("\n");
+        let page: String = text
+            .lines()
+            .take_while(|line| line.starts_with("//!"))
+            .collect::<Vec<_>>()
+            .join("\n");
         for needed in ["What this is:", "What this is not:", "```"] {
-            assert!(page.contains(needed), "{name}: the crate page lacks {needed:?}");
+            assert!(
+                page.contains(needed),
+                "{name}: the crate page lacks {needed:?}"
+            );
         }
     }
 }
@@ -138,7 +179,10 @@ fn libraries_open_with_what_they_are_and_an_example() {
 fn the_map_names_every_crate() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     for (name, _) in EDGES {
-        assert!(map.contains(&format!("`{name}`")), "ARCHITECTURE.md does not name `{name}`");
+        assert!(
+            map.contains(&format!("`{name}`")),
+            "ARCHITECTURE.md does not name `{name}`"
+        );
     }
 }
 
@@ -155,7 +199,9 @@ fn files_say_nothing_of_one_machine_and_leave_nothing_to_do() {
         concat!("unimple", "mented!("),
     ];
     for path in files() {
-        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
         for word in banned {
             assert!(!text.contains(word), "{} says {word:?}", relative(&path));
         }

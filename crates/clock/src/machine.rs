@@ -35,9 +35,12 @@ pub struct Bracket {
 #[must_use]
 pub fn realtime_bracket() -> Bracket {
     let first = read_bracket();
-    (0..2).map(|_| read_bracket()).fold(first, |best, next| {
-        if next.error < best.error { next } else { best }
-    })
+    (0..2).map(|_| read_bracket()).fold(
+        first,
+        |best, next| {
+            if next.error < best.error { next } else { best }
+        },
+    )
 }
 
 fn read_bracket() -> Bracket {
@@ -45,7 +48,11 @@ fn read_bracket() -> Bracket {
     let wall = nanos_of(clock_gettime(ClockId::Realtime));
     let after = MonotonicClock.now();
     let at = before + (after - before) / 2;
-    Bracket { at, offset: wall - at, error: (after - before) / 2 + Nanos(1) }
+    Bracket {
+        at,
+        offset: wall - at,
+        error: (after - before) / 2 + Nanos(1),
+    }
 }
 
 fn nanos_of(time: Timespec) -> Nanos {
@@ -73,6 +80,9 @@ mod tests {
         let (a, b) = (realtime_bracket(), realtime_bracket());
         let apart = (a.offset - b.offset).max(b.offset - a.offset);
         // A clock being slewed drifts by at most 500 ppm between the two.
-        assert!(apart <= a.error + b.error + (b.at - a.at) / 1_000 + Nanos(1), "{a:?} {b:?}");
+        assert!(
+            apart <= a.error + b.error + (b.at - a.at) / 1_000 + Nanos(1),
+            "{a:?} {b:?}"
+        );
     }
 }

@@ -46,7 +46,10 @@ impl Nanos {
 
     /// The span in seconds.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days; a display needs less")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "2^53 ns are 104 days; a display needs less"
+    )]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -144,7 +147,11 @@ impl Arrival {
     /// Bytes stamped by reaping alone.
     #[must_use]
     pub const fn reaped(at: Nanos) -> Self {
-        Self { at, not_before: at, reaped: at }
+        Self {
+            at,
+            not_before: at,
+            reaped: at,
+        }
     }
 
     /// How long the bytes lay in the machine before the program saw them.

@@ -113,12 +113,18 @@ impl Commands {
     /// A queue that holds `capacity` orders before it must grow.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { queue: Vec::with_capacity(capacity) }
+        Self {
+            queue: Vec::with_capacity(capacity),
+        }
     }
 
     /// Connects to `peer`. Told by `opened`, or by `closed` with the cause.
     pub fn open(&mut self, token: Token, peer: Peer, source: Option<IpAddr>) {
-        self.queue.push(Command::Open { token, peer, source });
+        self.queue.push(Command::Open {
+            token,
+            peer,
+            source,
+        });
     }
 
     /// Sends `head`, then `body`, after everything queued on this connection before. May be called
