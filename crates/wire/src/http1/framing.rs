@@ -1,0 +1,184 @@
+//! What the fields of a head say about where the body ends and what becomes of the connection.
+//! RFC 9112 sections 6 and 9.
+
+use super::head;
+
+/// The framing fields of one head, gathered line by line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Framing {
+    pub(super) length: Length,
+    pub(super) coding: Coding,
+    /// A Content-Encoding other than identity.
+    pub(super) encoded: bool,
+    pub(super) close: bool,
+    pub(super) keep_alive: bool,
+}
+
+/// All Content-Length values together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Length {
+    #[default]
+    Absent,
+    Bytes(u64),
+    /// Not a number, beyond 64 bits, or two that differ.
+    Invalid,
+}
+
+/// All Transfer-Encoding values together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Coding {
+    #[default]
+    Absent,
+    Chunked,
+    /// Any coding that is not understood, a second one after chunked, or an empty list.
+    Unknown,
+}
+
+impl Framing {
+    /// Takes note of a field if it is one of framing. The lengths of these names differ, so most
+    /// fields cost one comparison.
+    #[inline]
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+        match name.len() {
+            10 if name.eq_ignore_ascii_case(b"connection") => self.connection(value),
+            14 if name.eq_ignore_ascii_case(b"content-length") => self.content_length(value),
+            16 if name.eq_ignore_ascii_case(b"content-encoding") => self.content_encoding(value),
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.transfer_encoding(value),
+            _ => {}
+        }
+    }
+
+    /// Whether the connection stays open after this message (RFC 9112 9.3). A chunked HTTP/1.0
+    /// message is decoded, but its framing counts as faulty (6.1).
+    pub(super) fn persistent(&self, http10: bool) -> bool {
+        !self.close && (!http10 || self.keep_alive && self.coding == Coding::Absent)
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        for option in head::list(value) {
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    /// RFC 9112 6.3: one number, or a list of the same one.
+    fn content_length(&mut self, value: &[u8]) {
+        for number in value.split(|&byte| byte == b',').map(head::trim) {
+            self.length = match (head::decimal(number), self.length) {
+                (Some(bytes), Length::Absent) => Length::Bytes(bytes),
+                (Some(bytes), Length::Bytes(before)) if bytes == before => Length::Bytes(bytes),
+                _ => Length::Invalid,
+            };
+        }
+    }
+
+    fn content_encoding(&mut self, value: &[u8]) {
+        self.encoded |= head::list(value).any(|coding| !coding.eq_ignore_ascii_case(b"identity"));
+    }
+
+    fn transfer_encoding(&mut self, value: &[u8]) {
+        if self.coding == Coding::Absent && head::list(value).next().is_none() {
+            self.coding = Coding::Unknown;
+        }
+        for coding in head::list(value) {
+            let chunked = coding.eq_ignore_ascii_case(b"chunked");
+            self.coding = match self.coding {
+                Coding::Absent if chunked => Coding::Chunked,
+                _ => Coding::Unknown,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framing(fields: &[(&str, &str)]) -> Framing {
+        let mut framing = Framing::default();
+        for (name, value) in fields {
+            framing.field(name.as_bytes(), value.as_bytes());
+        }
+        framing
+    }
+
+    #[test]
+    fn content_lengths() {
+        for (values, expected) in [
+            (&["5"][..], Length::Bytes(5)),
+            (&["0005"], Length::Bytes(5)),
+            (&["5", "5"], Length::Bytes(5)),
+            (&["5, 5 ,5"], Length::Bytes(5)),
+            (&["18446744073709551615"], Length::Bytes(u64::MAX)),
+            (&["18446744073709551616"], Length::Invalid),
+            (&["5", "6"], Length::Invalid),
+            (&["5, 6"], Length::Invalid),
+            (&["5,"], Length::Invalid),
+            (&["5", "6", "5"], Length::Invalid),
+            (&["-5"], Length::Invalid),
+            (&["+5"], Length::Invalid),
+            (&["0x5"], Length::Invalid),
+            (&["5 5"], Length::Invalid),
+            (&["5;q=1"], Length::Invalid),
+            (&[""], Length::Invalid),
+        ] {
+            let fields: Vec<_> = values
+                .iter()
+                .map(|value| ("Content-Length", *value))
+                .collect();
+            assert_eq!(framing(&fields).length, expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn transfer_codings() {
+        for (values, expected) in [
+            (&["chunked"][..], Coding::Chunked),
+            (&["CHUNKED"], Coding::Chunked),
+            (&[" , chunked,"], Coding::Chunked),
+            (&["gzip, chunked"], Coding::Unknown),
+            (&["gzip", "chunked"], Coding::Unknown),
+            (&["chunked, gzip"], Coding::Unknown),
+            (&["chunked", "chunked"], Coding::Unknown),
+            (&["chunked;q=1"], Coding::Unknown),
+            (&["identity"], Coding::Unknown),
+            (&["xchunked"], Coding::Unknown),
+            (&[""], Coding::Unknown),
+        ] {
+            let fields: Vec<_> = values
+                .iter()
+                .map(|value| ("transfer-encoding", *value))
+                .collect();
+            assert_eq!(framing(&fields).coding, expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn persistence() {
+        for (value, http10, expected) in [
+            ("", false, true),
+            ("", true, false),
+            ("close", false, false),
+            ("Keep-Alive", true, true),
+            ("x, Close", false, false),
+            ("keep-alive, close", true, false),
+            ("closed", false, true),
+        ] {
+            let framing = framing(&[("Connection", value)]);
+            assert_eq!(framing.persistent(http10), expected, "{value} {http10}");
+        }
+        let chunked10 = framing(&[
+            ("Connection", "keep-alive"),
+            ("Transfer-Encoding", "chunked"),
+        ]);
+        assert!(!chunked10.persistent(true));
+    }
+
+    #[test]
+    fn content_codings() {
+        assert!(!framing(&[("Content-Encoding", "identity")]).encoded);
+        assert!(!framing(&[("Content-Encoding", "")]).encoded);
+        assert!(framing(&[("content-encoding", "GZIP")]).encoded);
+        assert!(framing(&[("content-encoding", "identity, br")]).encoded);
+    }
+}

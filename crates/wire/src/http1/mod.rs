@@ -1,0 +1,73 @@
+//! HTTP/1.1 without sockets: responses for the client, requests for the mock server, and the
+//! request bytes to send. RFC 9112 and RFC 9110.
+//!
+//! Both decoders are fed reads of any size and hand out parts. Body bytes are lent from the read;
+//! only a head line that a read cuts is kept, in the connection's [`Carry`](crate::carry::Carry).
+//! Nothing is parsed twice when more bytes arrive.
+
+mod chunked;
+mod framing;
+mod head;
+mod response;
+
+pub use response::{Ended, ResponseDecoder};
+
+use thiserror::Error;
+
+/// What comes next in a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// The head of the final response; interim ones (1xx) are skipped.
+    Head(Head),
+    /// Bytes of the body without its framing, lent from the input and never empty.
+    Data(&'a [u8]),
+    /// The response is complete by its framing. A body that the connection's end delimits has no
+    /// `End`: see [`ResponseDecoder::finish`].
+    End,
+}
+
+/// The head of a response, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The status code, 200 to 999.
+    pub status: u16,
+    /// What the body is.
+    pub content: ContentKind,
+}
+
+/// What the Content-Type says. When it is repeated, the last one counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContentKind {
+    /// No Content-Type, or an empty one.
+    #[default]
+    Absent,
+    /// `text/event-stream`.
+    EventStream,
+    /// `application/json`, and any `application/*+json`.
+    Json,
+    /// Something else.
+    Other,
+}
+
+/// Why a response cannot be read further. The connection is of no use after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{kind}")]
+pub struct HttpError {
+    /// What is wrong.
+    pub kind: HttpErrorKind,
+    /// The status, if the final response's status line had been read. `None` when the head was
+    /// oversize: then no head was received.
+    pub status: Option<u16>,
+}
+
+/// What is wrong with the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum HttpErrorKind {
+    /// Not HTTP, or HTTP whose framing or coding cannot be understood. The text says what.
+    #[error("malformed HTTP: {0}")]
+    Malformed(&'static str),
+    /// A head, a chunk-size line or a trailer section beyond its limit, or a head line for which
+    /// no carry memory was left.
+    #[error("an HTTP head or line beyond its limit")]
+    Oversize,
+}
