@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod driver;
+pub mod sim;
 
 pub use driver::{
     Close, Closed, Command, Commands, Counters, Driver, DriverError, Peer, Sink, Token, Turn, Wake,
