@@ -29,7 +29,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "mock-server",
         &["clock", "wire", "net", "net-uring", "net-epoll"],
     ),
-    ("perf", &[]),
+    ("perf", &["clock"]),
     ("xtask", &[]),
 ];
 

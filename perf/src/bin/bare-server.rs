@@ -1,0 +1,76 @@
+//! The least server: answers every request with the same bytes, prepared at start.
+#![expect(clippy::print_stdout, reason = "its first line says where it listens")]
+
+use std::error::Error;
+use std::io::stdin;
+use std::os::fd::AsFd as _;
+
+use clap::{Parser, ValueEnum};
+use ridgeline_clock::Nanos;
+use ridgeline_perf::machine;
+use ridgeline_perf::server::{self, Server, Sizes};
+
+/// An OpenAI-shaped server over a bare io_uring: the server that a client is least limited by.
+#[derive(Debug, Parser)]
+struct Args {
+    /// How every request is answered, whatever it asks.
+    #[arg(long, value_enum, default_value_t = Mode::Request)]
+    mode: Mode,
+    /// Content events of a stream.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    events: u64,
+    /// Time from one event to the next, for `timed`.
+    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..))]
+    itl_us: u64,
+    /// The port on 127.0.0.1; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// The most connections at a time.
+    #[arg(long, default_value_t = Sizes::default().connections)]
+    connections_max: u32,
+    /// Receive buffers, a power of two.
+    #[arg(long, default_value_t = Sizes::default().buffers)]
+    buffers: u16,
+    /// The size of each.
+    #[arg(long, default_value_t = Sizes::default().buffer_bytes)]
+    buffer_bytes: u32,
+    /// Keep to this core.
+    #[arg(long)]
+    core: Option<usize>,
+    /// End when standard input does, that is with the program that started this one.
+    #[arg(long)]
+    attached: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// One small JSON body.
+    Request,
+    /// A stream in one write.
+    Coalesced,
+    /// A stream, one write per event, as fast as they are taken.
+    Paced,
+    /// A stream, one write per event, `--itl-us` apart.
+    Timed,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    args.core.map_or(Ok(()), machine::pin)?;
+    let mode = match args.mode {
+        Mode::Request => server::Mode::Request,
+        Mode::Coalesced => server::Mode::Coalesced(args.events),
+        Mode::Paced => server::Mode::Paced(args.events),
+        Mode::Timed => server::Mode::Timed(args.events, Nanos::from_micros(args.itl_us)),
+    };
+    let sizes = Sizes {
+        connections: args.connections_max,
+        buffers: args.buffers,
+        buffer_bytes: args.buffer_bytes,
+    };
+    let server = Server::listen(args.port, mode, sizes)?;
+    println!("listening on http://{}", server.address());
+    let input = stdin();
+    server.serve(args.attached.then(|| input.as_fd()))?;
+    Ok(())
+}
