@@ -31,7 +31,9 @@ pub(super) enum Coding {
     Absent,
     Chunked,
     /// Any coding that is not understood, a second one after chunked, or an empty list.
-    Unknown,
+    Unknown {
+        chunked_last: bool,
+    },
 }
 
 impl Framing {
@@ -78,13 +80,17 @@ impl Framing {
 
     fn transfer_encoding(&mut self, value: &[u8]) {
         if self.coding == Coding::Absent && head::list(value).next().is_none() {
-            self.coding = Coding::Unknown;
+            self.coding = Coding::Unknown {
+                chunked_last: false,
+            };
         }
         for coding in head::list(value) {
             let chunked = coding.eq_ignore_ascii_case(b"chunked");
             self.coding = match self.coding {
                 Coding::Absent if chunked => Coding::Chunked,
-                _ => Coding::Unknown,
+                _ => Coding::Unknown {
+                    chunked_last: chunked,
+                },
             };
         }
     }
@@ -136,14 +142,42 @@ mod tests {
             (&["chunked"][..], Coding::Chunked),
             (&["CHUNKED"], Coding::Chunked),
             (&[" , chunked,"], Coding::Chunked),
-            (&["gzip, chunked"], Coding::Unknown),
-            (&["gzip", "chunked"], Coding::Unknown),
-            (&["chunked, gzip"], Coding::Unknown),
-            (&["chunked", "chunked"], Coding::Unknown),
-            (&["chunked;q=1"], Coding::Unknown),
-            (&["identity"], Coding::Unknown),
-            (&["xchunked"], Coding::Unknown),
-            (&[""], Coding::Unknown),
+            (&["gzip, chunked"], Coding::Unknown { chunked_last: true }),
+            (&["gzip", "chunked"], Coding::Unknown { chunked_last: true }),
+            (
+                &["chunked, gzip"],
+                Coding::Unknown {
+                    chunked_last: false,
+                },
+            ),
+            (
+                &["chunked", "chunked"],
+                Coding::Unknown { chunked_last: true },
+            ),
+            (
+                &["chunked;q=1"],
+                Coding::Unknown {
+                    chunked_last: false,
+                },
+            ),
+            (
+                &["identity"],
+                Coding::Unknown {
+                    chunked_last: false,
+                },
+            ),
+            (
+                &["xchunked"],
+                Coding::Unknown {
+                    chunked_last: false,
+                },
+            ),
+            (
+                &[""],
+                Coding::Unknown {
+                    chunked_last: false,
+                },
+            ),
         ] {
             let fields: Vec<_> = values
                 .iter()

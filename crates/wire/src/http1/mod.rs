@@ -8,9 +8,13 @@
 mod chunked;
 mod framing;
 mod head;
+mod request;
 mod response;
+mod template;
 
+pub use request::{RequestDecoder, RequestError, RequestHead, RequestPart};
 pub use response::{Ended, ResponseDecoder};
+pub use template::{Method, RequestOptions, RequestTemplate, TemplateError};
 
 use thiserror::Error;
 

@@ -387,7 +387,7 @@ impl ResponseDecoder {
             ));
         } else {
             match (framing.coding, framing.length) {
-                (Coding::Unknown, _) => {
+                (Coding::Unknown { .. }, _) => {
                     return Err(HttpErrorKind::Malformed(
                         "a transfer coding other than chunked",
                     ));
