@@ -24,4 +24,5 @@
 
 pub mod carry;
 pub mod http1;
+pub mod openai;
 pub mod sse;
