@@ -30,12 +30,16 @@ pub mod request;
 mod draw;
 mod error;
 mod order;
+mod pieces;
 mod read;
 mod sample;
+mod synthetic;
 mod tokenizer;
+mod words;
 
 pub use error::WorkloadError;
 pub use order::Order;
 pub use request::{BodyOptions, Endpoint, Sampling};
 pub use sample::{Dataset, Fields, Input, OutputLength, Sample};
+pub use synthetic::{Generator, LENGTH_MAX, Length, Synthetic};
 pub use tokenizer::{BUILTIN_NAMES, Builtin, Tokenizer};

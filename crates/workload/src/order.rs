@@ -66,10 +66,8 @@ const fn rounds(count: u32) -> u64 {
 pub(crate) fn permute(key: u64, value: u32, count: u32) -> u32 {
     let columns = count.isqrt() + u32::from(count.isqrt().pow(2) < count);
     let rows = count.div_ceil(columns);
-    let mut cell = u64::from(value);
+    let (mut row, mut column) = (value / columns, value % columns);
     loop {
-        let mut row = narrow(cell / u64::from(columns));
-        let mut column = narrow(cell % u64::from(columns));
         for round in 0..rounds(count) {
             if round % 2 == 0 {
                 row = shifted(row, noise(key, round, column), rows);
@@ -77,7 +75,7 @@ pub(crate) fn permute(key: u64, value: u32, count: u32) -> u32 {
                 column = shifted(column, noise(key, round, row), columns);
             }
         }
-        cell = u64::from(row) * u64::from(columns) + u64::from(column);
+        let cell = u64::from(row) * u64::from(columns) + u64::from(column);
         if cell < u64::from(count) {
             return narrow(cell);
         }
@@ -88,9 +86,14 @@ fn noise(key: u64, round: u64, half: u32) -> u64 {
     mix(key ^ (round << 32 | u64::from(half)).wrapping_mul(0xd6e8_feb8_6659_fd93))
 }
 
-/// `value` moved by a random distance, around the end.
+/// `value`, below `modulus`, moved by a random distance, around the end.
 fn shifted(value: u32, word: u64, modulus: u32) -> u32 {
-    narrow((u64::from(value) + u64::from(below(word, modulus))) % u64::from(modulus))
+    let sum = u64::from(value) + u64::from(below(word, modulus));
+    narrow(if sum < u64::from(modulus) {
+        sum
+    } else {
+        sum - u64::from(modulus)
+    })
 }
 
 #[cfg(test)]
