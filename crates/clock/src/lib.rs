@@ -4,6 +4,8 @@
 //! [`Clock`] with the machine's clock ([`MonotonicClock`]) and a virtual one ([`SimClock`]), and
 //! [`realtime_bracket`], which relates the kernel's wall-clock stamps to it.
 //!
+//! [`parse_duration`] reads a span as people write it.
+//!
 //! What this is not: a timer, a calendar or a formatter. Nothing outside this crate reads a clock
 //! (clippy's `disallowed_methods` sees to it), so that everything above runs on virtual time.
 //!
@@ -17,10 +19,12 @@
 
 mod machine;
 mod nanos;
+mod parse;
 mod sim;
 
 pub use machine::{Bracket, MonotonicClock, realtime_bracket, thread_cpu_time};
 pub use nanos::{Arrival, Nanos};
+pub use parse::{DurationError, parse_duration};
 pub use sim::SimClock;
 
 /// A source of the current time.
