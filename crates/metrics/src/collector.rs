@@ -1,0 +1,558 @@
+use std::borrow::Cow;
+
+use ridgeline_clock::{Arrival, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::concurrency::Concurrency;
+use crate::gaps::Gaps;
+use crate::goodput::Judge;
+use crate::throughput::{Window, prorate};
+use crate::{
+    Distribution, Fate, Finished, GapLog, GapPool, Goodput, Metric, Percentile, Phase, Slo,
+    Stopped, Tally, Throughput, TokenSource, Volume,
+};
+
+/// Requests by how they ended. At every moment
+/// `issued = completed + failed + cancelled + in flight`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Taken up by the client.
+    pub issued: u64,
+    /// Succeeded.
+    pub completed: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Given up by the client.
+    pub cancelled: u64,
+    /// Second sends, after a reused idle connection was found closed.
+    pub retried: u64,
+}
+
+/// The arrivals of a schedule in the measured window, and what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrived {
+    /// Arrivals that the schedule produced in the window.
+    pub scheduled: u64,
+    /// Requests submitted in the window.
+    pub submitted: u64,
+    /// Due, and not sent before the end of the run.
+    pub never_sent: u64,
+}
+
+/// Tokens of successes of the measured phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Input tokens, where known.
+    pub input: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// Output tokens by the source of their count.
+    pub source: TokensBySource,
+}
+
+/// Output tokens by the source of their count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokensBySource {
+    /// Counted by the server.
+    pub usage: u64,
+    /// Counted by a tokenizer.
+    pub tokenizer: u64,
+    /// Content events, taken for tokens.
+    pub events: u64,
+}
+
+/// What one shard measured: plain numbers, no atomics, no allocation after [`Collector::new`].
+///
+/// The shard calls [`begin`](Self::begin) when the warm-up has drained and [`stop`](Self::stop) when
+/// it stops issuing; between and after them, for each request [`issued`](Self::issued),
+/// [`content`](Self::content) and [`finished`](Self::finished). At the end the shards' collectors are
+/// [merged](Self::merge).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Collector {
+    warmup: Counts,
+    measured: Counts,
+    arrived: Arrived,
+    /// Indexed by [`place`].
+    distributions: [Distribution; PLACES],
+    gaps: Gaps,
+    cap_waited: u64,
+    content_events: u64,
+    bytes: u64,
+    tokens: Tokens,
+    errors: Tally,
+    finish_reasons: Tally,
+    judge: Judge,
+    window: Window,
+    volume: Volume,
+    concurrency: Concurrency,
+}
+
+const PLACES: usize = 12;
+
+/// Where a metric's distribution lies; ITL and ICL are made from the gaps.
+const fn place(metric: Metric) -> Option<usize> {
+    Some(match metric {
+        Metric::Latency => 0,
+        Metric::LatencyFromSchedule => 1,
+        Metric::Ttft => 2,
+        Metric::TtftFromSchedule => 3,
+        Metric::Ttfo => 4,
+        Metric::Tpot => 5,
+        Metric::Connect => 6,
+        Metric::ScheduleLag => 7,
+        Metric::PoolWait => 8,
+        Metric::CapWait => 9,
+        Metric::HarnessDelay => 10,
+        Metric::StampWidth => 11,
+        Metric::Itl | Metric::Icl => return None,
+    })
+}
+
+impl Collector {
+    /// An empty collector for a run with these SLOs, with all the memory it will use.
+    #[must_use]
+    pub fn new(slos: &[Slo]) -> Self {
+        Self {
+            warmup: Counts::default(),
+            measured: Counts::default(),
+            arrived: Arrived::default(),
+            distributions: std::array::from_fn(|_| Distribution::new()),
+            gaps: Gaps::default(),
+            cap_waited: 0,
+            content_events: 0,
+            bytes: 0,
+            tokens: Tokens::default(),
+            errors: Tally::default(),
+            finish_reasons: Tally::default(),
+            judge: Judge::new(slos),
+            window: Window::default(),
+            volume: Volume::default(),
+            concurrency: Concurrency::default(),
+        }
+    }
+
+    /// Bytes of memory that a collector takes.
+    #[must_use]
+    pub fn bytes_allocated(&self) -> usize {
+        let distributions: usize = self.distributions.iter().map(Distribution::bytes).sum();
+        distributions + self.gaps.bytes() + size_of::<Self>()
+    }
+
+    // What the shard tells.
+
+    /// Measuring starts: the warm-up is drained. `slots` is the shard's share of the concurrency that
+    /// was asked for (0 when a rate is asked for).
+    pub fn begin(&mut self, now: Nanos, slots: u64) {
+        self.window.start = Some(now);
+        self.concurrency.begin(now, slots);
+    }
+
+    /// Issuing stops: a stop rule fired or the run was interrupted. By the end of a duration every
+    /// shard must stop, even one whose requests are all issued.
+    pub fn stop(&mut self, now: Nanos, stopped: Stopped) {
+        self.concurrency.stop(now);
+        if stopped != Stopped::Requests {
+            self.window.end = Some(now);
+        }
+    }
+
+    /// Whether an event that comes now counts for the throughput: `events_in_window` of
+    /// [`Finished`] counts those.
+    #[must_use]
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.window.start.is_some() && self.window.end.is_none()
+    }
+
+    /// The schedule produced `arrivals` more in the measured window. Those that the shard had no time
+    /// to take up are part of it.
+    pub fn due(&mut self, arrivals: u64) {
+        self.arrived.scheduled += arrivals;
+    }
+
+    /// `requests` were due and will not be sent any more. They do not count as issued.
+    pub fn never_sent(&mut self, requests: u64) {
+        self.arrived.never_sent += requests;
+    }
+
+    /// The shard took up a request: from here on it is in flight until [`finished`](Self::finished).
+    pub fn issued(&mut self, phase: Phase) {
+        self.counts_mut(phase).issued += 1;
+    }
+
+    /// `occupied` slots hold a submitted request that is not reaped yet.
+    #[inline]
+    pub fn concurrency(&mut self, now: Nanos, occupied: u64) {
+        self.concurrency.occupy(now, occupied);
+    }
+
+    /// A read brought `content_events` content events. Only to be told where the kernel stamps
+    /// arrivals: without stamps the delay is unknown, not zero.
+    #[inline]
+    pub fn read(&mut self, arrival: Arrival, content_events: u32) {
+        if self.window.start.is_some() {
+            let times = u64::from(content_events);
+            self.at(Metric::HarnessDelay)
+                .record_n(arrival.harness_delay(), times);
+            self.at(Metric::StampWidth).record_n(arrival.width(), times);
+        }
+    }
+
+    /// `count` content events of a stream came at `at`, their token counts unknown.
+    #[inline]
+    pub fn content(&mut self, log: &mut GapLog, pool: &mut GapPool, at: Nanos, count: u32) {
+        log.events_at(&mut self.gaps, pool, at, count);
+    }
+
+    /// One content event of a stream came at `at` and said how many tokens it carries.
+    #[inline]
+    pub fn content_counted(
+        &mut self,
+        log: &mut GapLog,
+        pool: &mut GapPool,
+        at: Nanos,
+        tokens: u32,
+    ) {
+        log.event_at(&mut self.gaps, pool, at, tokens);
+    }
+
+    /// A request ended. Its log is empty afterwards.
+    pub fn finished(&mut self, finished: &Finished<'_>, log: &mut GapLog, pool: &mut GapPool) {
+        let counts = self.counts_mut(finished.phase);
+        match finished.fate {
+            Fate::Ok => counts.completed += 1,
+            Fate::Failed(_) => counts.failed += 1,
+            Fate::Cancelled => counts.cancelled += 1,
+        }
+        counts.retried += u64::from(finished.retries);
+        if finished.phase == Phase::Measured {
+            self.client(finished);
+            match finished.fate {
+                Fate::Ok => self.success(finished, log, pool),
+                Fate::Failed(kind) => {
+                    self.errors.add(kind);
+                    self.judge.failure();
+                }
+                Fate::Cancelled => {}
+            }
+        }
+        log.clear(pool);
+    }
+
+    /// What the client itself did to a request, however it ended.
+    fn client(&mut self, finished: &Finished<'_>) {
+        let Finished {
+            timeline,
+            pool_wait,
+            cap_wait,
+            ..
+        } = finished;
+        self.at(Metric::ScheduleLag).record(timeline.schedule_lag());
+        self.at(Metric::PoolWait).record(*pool_wait);
+        self.at(Metric::CapWait).record(*cap_wait);
+        self.cap_waited += u64::from(*cap_wait > Nanos::ZERO);
+        let in_window = timeline
+            .submitted
+            .is_some_and(|at| self.window.contains(at));
+        self.arrived.submitted += u64::from(in_window);
+    }
+
+    fn success(&mut self, finished: &Finished<'_>, log: &mut GapLog, pool: &mut GapPool) {
+        let judged = |metric| value_ns(finished, log, metric);
+        let good = self.judge.success(judged);
+        for metric in PER_REQUEST {
+            if let Some(ns) = value_ns(finished, log, metric) {
+                self.at(metric).record(nearest(ns));
+            }
+        }
+        if let Some(connect) = finished.timeline.connect {
+            self.at(Metric::Connect).record(connect);
+        }
+        if finished.streamed {
+            log.commit(&mut self.gaps, pool);
+        }
+        if let Some(reason) = finished.finish_reason {
+            self.finish_reasons.add(reason);
+        }
+        self.volume(finished, good);
+    }
+
+    fn volume(&mut self, finished: &Finished<'_>, good: bool) {
+        let (tokens, source) = finished.output();
+        let output = u64::from(tokens.unwrap_or(0));
+        let input = u64::from(finished.input_tokens.unwrap_or(0));
+        self.tokens.input += input;
+        self.tokens.output += output;
+        match source {
+            TokenSource::Usage => self.tokens.source.usage += output,
+            TokenSource::Tokenizer => self.tokens.source.tokenizer += output,
+            TokenSource::Events | TokenSource::None => self.tokens.source.events += output,
+        }
+        self.content_events += u64::from(finished.content_events);
+        self.bytes += finished.received_bytes;
+
+        let done_within = match finished.timeline.done {
+            Some(done) => {
+                self.window.last_done = self.window.last_done.max(Some(done));
+                self.window.contains(done)
+            }
+            None => false,
+        };
+        let volume = &mut self.volume;
+        if done_within {
+            volume.requests += 1;
+            volume.good_requests += u64::from(good);
+            volume.input_tokens += input;
+        }
+        let (part, whole) = match finished.content_events {
+            _ if done_within => (1, 1),
+            0 => (0, 1),
+            events => (finished.events_in_window.min(events), events),
+        };
+        volume.output_tokens += prorate(output, part, whole);
+        volume.bytes += prorate(finished.received_bytes, part, whole);
+        volume.content_events += prorate(u64::from(finished.content_events), part, whole);
+    }
+
+    /// Adds what another shard measured.
+    pub fn merge(&mut self, other: &Self) {
+        self.warmup.merge(&other.warmup);
+        self.measured.merge(&other.measured);
+        self.arrived.merge(&other.arrived);
+        for (own, other) in self.distributions.iter_mut().zip(&other.distributions) {
+            own.merge(other);
+        }
+        self.gaps.merge(&other.gaps);
+        self.cap_waited += other.cap_waited;
+        self.content_events += other.content_events;
+        self.bytes += other.bytes;
+        self.tokens.merge(&other.tokens);
+        self.errors.merge(&other.errors);
+        self.finish_reasons.merge(&other.finish_reasons);
+        self.judge.merge(&other.judge);
+        self.window.merge(&other.window);
+        self.volume.merge(&other.volume);
+        self.concurrency.merge(&other.concurrency);
+    }
+
+    // What it knows.
+
+    /// Whether `issued = completed + failed + cancelled + in_flight`, over all phases.
+    #[must_use]
+    pub fn conserved(&self, in_flight: u64) -> bool {
+        let sum = |of: fn(&Counts) -> u64| of(&self.warmup) + of(&self.measured);
+        sum(|counts| counts.issued)
+            == sum(|counts| counts.completed + counts.failed + counts.cancelled) + in_flight
+    }
+
+    /// Requests of a phase by how they ended.
+    #[must_use]
+    pub fn counts(&self, phase: Phase) -> Counts {
+        match phase {
+            Phase::Warmup => self.warmup,
+            Phase::Measured => self.measured,
+        }
+    }
+
+    /// The schedule's arrivals in the window.
+    #[must_use]
+    pub fn arrived(&self) -> Arrived {
+        self.arrived
+    }
+
+    /// A metric's samples, pooled over the measured phase.
+    #[must_use]
+    pub fn distribution(&self, metric: Metric) -> Cow<'_, Distribution> {
+        if let Some(place) = place(metric) {
+            return Cow::Borrowed(&self.distributions[place]);
+        }
+        match self.gaps.all_single() {
+            Some(gaps) => Cow::Borrowed(gaps),
+            None if metric == Metric::Itl => Cow::Owned(self.gaps.itl()),
+            None => Cow::Owned(self.gaps.icl()),
+        }
+    }
+
+    /// Gaps that were pooled before their request was known to succeed, because the pool of the
+    /// shard was empty. Those of requests that failed later are among the samples of ITL and ICL.
+    #[must_use]
+    pub fn gaps_committed_early(&self) -> u64 {
+        self.gaps.committed_early
+    }
+
+    /// Failures of the measured phase by kind.
+    #[must_use]
+    pub fn errors(&self) -> &Tally {
+        &self.errors
+    }
+
+    /// Finish reasons of the successes of the measured phase.
+    #[must_use]
+    pub fn finish_reasons(&self) -> &Tally {
+        &self.finish_reasons
+    }
+
+    /// Tokens of the successes of the measured phase.
+    #[must_use]
+    pub fn tokens(&self) -> Tokens {
+        self.tokens
+    }
+
+    /// Content events of the successes of the measured phase.
+    #[must_use]
+    pub fn content_events(&self) -> u64 {
+        self.content_events
+    }
+
+    /// Response bytes of the successes of the measured phase.
+    #[must_use]
+    pub fn received_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Measured requests that waited under a rate's concurrency cap.
+    #[must_use]
+    pub fn cap_waited(&self) -> u64 {
+        self.cap_waited
+    }
+
+    /// The length of the measured window: to the end of issuing, or with a request count to the last
+    /// `done` of a success. `None` before there is one.
+    #[must_use]
+    pub fn duration(&self) -> Option<Nanos> {
+        self.window.duration()
+    }
+
+    /// What successes brought within the window.
+    #[must_use]
+    pub fn volume_in_window(&self) -> Volume {
+        self.volume
+    }
+
+    /// The rates over the window; `None` when it has no length.
+    #[must_use]
+    pub fn throughput(&self) -> Option<Throughput> {
+        Throughput::new(&self.volume, self.duration()?)
+    }
+
+    /// Goodput and how each SLO fared; `None` without SLOs.
+    #[must_use]
+    pub fn goodput(&self) -> Option<Goodput> {
+        let good = Volume {
+            requests: self.volume.good_requests,
+            ..Volume::default()
+        };
+        let rates = self
+            .duration()
+            .and_then(|duration| Throughput::new(&good, duration));
+        self.judge
+            .goodput(rates.map(|rates| rates.requests_per_s), |slo| {
+                self.distribution(slo.metric).percentile(slo.percentile?)
+            })
+    }
+
+    /// Slots occupied, submission to reaping, time-weighted, from first reaching the target until
+    /// issuing stopped.
+    #[must_use]
+    pub fn effective_concurrency(&self) -> f64 {
+        self.concurrency.effective()
+    }
+
+    /// The concurrency that was asked for.
+    #[must_use]
+    pub fn target_concurrency(&self) -> u64 {
+        self.concurrency.target()
+    }
+
+    /// The most slots occupied while issuing; of several shards the sum of their peaks.
+    #[must_use]
+    pub fn peak_concurrency(&self) -> u64 {
+        self.concurrency.peak()
+    }
+
+    /// A percentile of a metric.
+    #[must_use]
+    pub fn percentile(&self, metric: Metric, percentile: Percentile) -> Option<Nanos> {
+        self.distribution(metric).percentile(percentile)
+    }
+
+    #[inline]
+    fn at(&mut self, metric: Metric) -> &mut Distribution {
+        &mut self.distributions[place(metric).expect("not made from gaps")]
+    }
+
+    fn counts_mut(&mut self, phase: Phase) -> &mut Counts {
+        match phase {
+            Phase::Warmup => &mut self.warmup,
+            Phase::Measured => &mut self.measured,
+        }
+    }
+}
+
+/// The metrics that every success has one sample of, if any.
+const PER_REQUEST: [Metric; 6] = [
+    Metric::Latency,
+    Metric::LatencyFromSchedule,
+    Metric::Ttft,
+    Metric::TtftFromSchedule,
+    Metric::Ttfo,
+    Metric::Tpot,
+];
+
+/// One request's figure of a metric that an SLO may limit, ns.
+fn value_ns(finished: &Finished<'_>, log: &GapLog, metric: Metric) -> Option<f64> {
+    let Finished {
+        timeline, streamed, ..
+    } = finished;
+    let span = match metric {
+        Metric::Latency => timeline.latency(*streamed),
+        Metric::LatencyFromSchedule => timeline.latency_from_schedule(*streamed),
+        _ if !streamed => None,
+        Metric::Ttft => timeline.ttft(),
+        Metric::TtftFromSchedule => timeline.ttft_from_schedule(),
+        Metric::Ttfo => timeline.ttfo(),
+        Metric::Tpot => return finished.tpot(),
+        Metric::Itl => return log.itl_mean(),
+        Metric::Icl => return log.icl_mean(),
+        _ => None,
+    };
+    span.map(|span| span.0 as f64)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "spans are not negative, and longer ones than u64 saturate"
+)]
+fn nearest(ns: f64) -> Nanos {
+    Nanos(ns.round() as u64)
+}
+
+impl Counts {
+    fn merge(&mut self, other: &Self) {
+        self.issued += other.issued;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.cancelled += other.cancelled;
+        self.retried += other.retried;
+    }
+}
+
+impl Arrived {
+    fn merge(&mut self, other: &Self) {
+        self.scheduled += other.scheduled;
+        self.submitted += other.submitted;
+        self.never_sent += other.never_sent;
+    }
+}
+
+impl Tokens {
+    fn merge(&mut self, other: &Self) {
+        self.input += other.input;
+        self.output += other.output;
+        self.source.usage += other.source.usage;
+        self.source.tokenizer += other.source.tokenizer;
+        self.source.events += other.source.events;
+    }
+}
