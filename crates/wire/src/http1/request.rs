@@ -38,6 +38,8 @@ pub struct RequestHead<'e> {
     /// Whether the connection stays open after the response. If not, no request after this one is
     /// read.
     pub keep_alive: bool,
+    /// Whether the client speaks HTTP/1.0: it takes no chunks.
+    pub http10: bool,
     /// Whether the client waits for `100 Continue` before it sends the body.
     pub expect_continue: bool,
     fields: &'e [u8],
@@ -376,6 +378,7 @@ impl RequestDecoder {
             target: &block[head.method_end + 1..head.target_end],
             content_length,
             keep_alive: framing.persistent(head.http10),
+            http10: head.http10,
             expect_continue: head.expect == Expect::Continue
                 && !head.http10
                 && content_length != Some(0),
