@@ -1,1 +1,60 @@
-//! placeholder
+//! An OpenAI-compatible server whose answers and times are known beforehand.
+//!
+//! What this is: HTTP/1.1 on the [`Driver`](ridgeline_net::Driver) seam. [`Server`] is one shard:
+//! connections, requests and answers, without a clock or a socket of its own; [`serve`] is the loop
+//! around it and a driver.
+//!
+//! - `POST /v1/chat/completions` and `/v1/completions` answer with [`text`], streamed or whole, of
+//!   exactly as many tokens as were asked for (`max_completion_tokens`, `max_tokens`, else a
+//!   default), worded as vLLM words it; `GET /v1/models`, `GET /health`. Everything else is an
+//!   error in OpenAI's form.
+//! - In instant mode answers are built once and then sent as they are, so that the server outruns
+//!   any client. In model mode every token has its time, see [`Mode`].
+//! - Usage is exact: `completion_tokens` by construction, `prompt_tokens` as the number of words
+//!   (longest runs without ASCII white space) of all messages or of the prompt, or of token ids.
+//! - `X-Request-Id` is echoed if it has at most 128 visible bytes. A modelled answer's `id` is that
+//!   of its request if it is plain, else a serial number; prebuilt answers share one `id`.
+//! - Requests may be pipelined, and cut anywhere. A peer that ends its side still gets its answers;
+//!   one that goes away frees its slot at once, or with the first send that fails.
+//!
+//! What this is not: a model, a tokenizer, or a server for anything but tests and measurements. It
+//! has no TLS and no idle timeout.
+//!
+//! ```
+//! use ridgeline_clock::{Arrival, Nanos};
+//! use ridgeline_mock_server::{Server, ServerConfig};
+//! use ridgeline_net::{Command, Commands, Sink};
+//!
+//! let mut server = Server::new(&ServerConfig::default(), Nanos::ZERO);
+//! let mut commands = Commands::default();
+//! let token = server.accepted(&mut commands, 0, Nanos::ZERO).expect("the first has room");
+//! let request = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 29\r\n\r\n\
+//!     {\"prompt\":\"x\",\"max_tokens\":3}";
+//! server.received(&mut commands, token, request, Arrival::reaped(Nanos::ZERO));
+//! // 20 ms to the first token, and twice 5 ms.
+//! assert_eq!(server.step(Nanos::ZERO, &mut commands), Nanos::from_millis(30));
+//! assert!(commands.is_empty());
+//! server.step(Nanos::from_millis(30), &mut commands);
+//! let Some(Command::Send { head, .. }) = commands.drain().next() else { panic!() };
+//! assert!(String::from_utf8_lossy(&head).contains("A quiet river"));
+//! ```
+#![forbid(unsafe_code)]
+
+mod ask;
+mod composer;
+mod config;
+mod connection;
+mod exchange;
+mod id;
+mod refusal;
+mod route;
+mod served;
+mod server;
+mod timers;
+mod voice;
+mod words;
+
+pub use config::{Limits, Mode, ServerConfig};
+pub use served::Served;
+pub use server::{Server, serve};
+pub use words::{text, token};

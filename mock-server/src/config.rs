@@ -1,0 +1,110 @@
+use std::num::NonZeroU32;
+
+use ridgeline_clock::Nanos;
+
+/// What a server answers, how fast, and within which limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// When the tokens of an answer are sent.
+    pub mode: Mode,
+    /// The model that `/v1/models` lists, and that a request without `model` gets. A request that
+    /// names another one is answered all the same, under the name it asked for.
+    pub model: String,
+    /// Tokens of an answer whose request sets no maximum.
+    pub max_tokens_default: u32,
+    /// What bounds memory.
+    pub limits: Limits,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Model {
+                time_to_first_token: Nanos::from_millis(20),
+                inter_token_latency: Nanos::from_millis(5),
+            },
+            model: "mock".to_owned(),
+            max_tokens_default: 64,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// When the tokens of an answer are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Everything as soon as the request is complete, from bytes built before: a server that
+    /// should be faster than any client.
+    Instant {
+        /// How many events go into one write; `None`: the whole answer in one.
+        events_per_write: Option<NonZeroU32>,
+    },
+    /// At fixed times after the request's last byte arrived. Token `k` (from 0) is due
+    /// `time_to_first_token + k * inter_token_latency` after it, and a whole (not streamed) answer
+    /// when its last token is. The times are absolute: a late turn sends everything that is due,
+    /// and what follows is on time again.
+    Model {
+        /// From the request's last byte to the first token.
+        time_to_first_token: Nanos,
+        /// From one token to the next.
+        inter_token_latency: Nanos,
+    },
+}
+
+/// What bounds memory, per shard.
+///
+/// The sum, worst case: `connections_max` times (`head_bytes_max` + twice `body_bytes_max` +
+/// `queued_bytes_max` + one write), and once `cache_bytes_max` and one prebuilt answer. In use, a
+/// connection holds its last request and what its peer has not read yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at one time. One more is reset at once, and counted.
+    pub connections_max: u32,
+    /// Complete requests of one connection that wait for the answer before theirs. Past that,
+    /// nothing more is read: what was read is answered, and the connection is closed.
+    pub pipelined_max: usize,
+    /// Request line and header fields, bytes. Past it: 414 or 431, and the connection is closed.
+    pub head_bytes_max: usize,
+    /// The body of one request, bytes. Past it: 413, and the connection is closed.
+    pub body_bytes_max: u64,
+    /// Tokens of one answer. A request for more gets 400.
+    pub tokens_max: u32,
+    /// A model name, bytes. Past it: 400.
+    pub model_bytes_max: usize,
+    /// Sends of one connection that the kernel has not taken yet. At this number nothing more is
+    /// generated for the connection until one is done; then what became due meanwhile is sent
+    /// together. A reader that is too slow delays its own answer and nobody else's.
+    pub sends_queued_max: u32,
+    /// The same, bytes of modelled answers. (Prebuilt answers are shared between connections.)
+    pub queued_bytes_max: usize,
+    /// Events that are due together share one write up to this size, bytes.
+    pub write_bytes_max: usize,
+    /// Prebuilt answers, bytes. When they are full they are all dropped, and built again on
+    /// demand.
+    pub cache_bytes_max: usize,
+    /// Heads that came in pieces, bytes, all connections together. Past it: 414 or 431.
+    pub carry_bytes_max: usize,
+    /// How long a connection that was refused (413, 431, malformed) is kept open for its peer to
+    /// read why, before it is reset.
+    pub linger_max: Nanos,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 65_536,
+            pipelined_max: 128,
+            head_bytes_max: 64 << 10,
+            body_bytes_max: 16 << 20,
+            tokens_max: 32_768,
+            model_bytes_max: 256,
+            sends_queued_max: 64,
+            queued_bytes_max: 64 << 10,
+            write_bytes_max: 16 << 10,
+            cache_bytes_max: 64 << 20,
+            carry_bytes_max: 64 << 20,
+            linger_max: Nanos::from_secs(2),
+        }
+    }
+}

@@ -1,0 +1,469 @@
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use ridgeline_clock::{Arrival, Nanos};
+use ridgeline_net::{Close, Commands, Token};
+use ridgeline_wire::carry::{Carry, CarryPool};
+use ridgeline_wire::http1::{RequestDecoder, RequestHead, RequestPart};
+
+use crate::ask::Endpoint;
+use crate::composer::{Composer, Meaning, Prebuilt};
+use crate::config::{Limits, Mode};
+use crate::exchange::{Buffers, Exchange, Paced, Say, Work};
+use crate::id::Id;
+use crate::refusal::Refusal;
+use crate::route::Route;
+use crate::served::Served;
+use crate::timers::Timers;
+use crate::voice::Reply;
+
+/// What the connections of a shard share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) mode: Mode,
+    pub(crate) limits: Limits,
+    pub(crate) composer: Composer,
+    pub(crate) pool: CarryPool,
+    pub(crate) timers: Timers,
+    pub(crate) buffers: Buffers,
+    pub(crate) served: Served,
+}
+
+/// One peer: the request it is sending, and the answers it is owed.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) token: Token,
+    phase: Phase,
+    decoder: RequestDecoder,
+    carry: Carry,
+    /// The request whose head was read, and whose end was not.
+    reading: Option<Reading>,
+    /// Its body, as far as it came in earlier reads.
+    body: Vec<u8>,
+    memo: Option<Memo>,
+    /// Oldest first: the answer to the first is being sent, the others wait.
+    /// INVARIANT: `exchanges.len() <= pipelined_max`.
+    exchanges: VecDeque<Exchange>,
+    /// Sends that the driver still owns, and the bytes of their heads.
+    sends: u32,
+    queued_bytes: usize,
+    /// The peer sends nothing more.
+    ended: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The slot is not in use.
+    Free,
+    Open,
+    /// The last request that is read was read; its answer may be under way.
+    Deaf,
+    /// The last answer is sent, and so is our FIN; the peer may still be sending.
+    Lingering,
+    /// Closed; the driver has not said so yet.
+    Closing,
+}
+
+/// What the head of a request says.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    route: Route,
+    reply: Reply,
+    /// The peer waits for `100 Continue` before it sends the body.
+    awaits_continue: bool,
+}
+
+impl Reading {
+    fn new(head: &RequestHead<'_>) -> Self {
+        let request_id = head
+            .field(b"x-request-id")
+            .and_then(Id::new)
+            .unwrap_or(Id::EMPTY);
+        Self {
+            route: Route::of(head.method, head.target),
+            reply: Reply {
+                request_id,
+                keep_alive: head.keep_alive,
+                chunks: !head.http10,
+            },
+            awaits_continue: head.expect_continue,
+        }
+    }
+}
+
+/// The body read last and what it means, for peers that repeat themselves.
+#[derive(Debug)]
+struct Memo {
+    endpoint: Endpoint,
+    body: Vec<u8>,
+    meaning: Meaning,
+}
+
+/// A longer body is not remembered, and its buffer not kept.
+const MEMO_BYTES_MAX: usize = 64 << 10;
+const CARRY_INLINE_BYTES: usize = 512;
+
+impl Connection {
+    /// A slot that is not in use yet.
+    pub(crate) fn new(index: u32, limits: &Limits) -> Self {
+        Self {
+            token: Token {
+                index,
+                generation: 0,
+            },
+            phase: Phase::Free,
+            decoder: decoder(limits),
+            carry: Carry::new(CARRY_INLINE_BYTES),
+            reading: None,
+            body: Vec::new(),
+            memo: None,
+            exchanges: VecDeque::new(),
+            sends: 0,
+            queued_bytes: 0,
+            ended: false,
+        }
+    }
+
+    /// Takes the slot into use, under a new name.
+    pub(crate) fn accept(&mut self) -> Token {
+        self.token.generation = self.token.generation.wrapping_add(1);
+        self.phase = Phase::Open;
+        self.token
+    }
+
+    /// Gives the slot back.
+    pub(crate) fn release(&mut self, shared: &mut Shared) {
+        shared.timers.cancel(self.token.index);
+        shared.served.answers_cut += self.exchanges.len() as u64;
+        self.exchanges.clear();
+        self.carry.clear(&mut shared.pool);
+        self.decoder = decoder(&shared.limits);
+        self.reading = None;
+        self.body.clear();
+        self.body.shrink_to(MEMO_BYTES_MAX);
+        self.sends = 0;
+        self.queued_bytes = 0;
+        self.ended = false;
+        self.phase = Phase::Free;
+    }
+
+    pub(crate) fn is_free(&self) -> bool {
+        self.phase == Phase::Free
+    }
+
+    /// Ends the connection now, whatever is owed; what is queued is still sent.
+    pub(crate) fn hang_up(&mut self, commands: &mut Commands) {
+        if !matches!(self.phase, Phase::Free | Phase::Closing) {
+            commands.close(self.token, Close::Fin);
+            self.phase = Phase::Closing;
+        }
+    }
+
+    pub(crate) fn received(
+        &mut self,
+        shared: &mut Shared,
+        commands: &mut Commands,
+        bytes: &[u8],
+        arrival: Arrival,
+    ) {
+        let mut input = bytes;
+        // The body, where it came in one piece: it is not copied.
+        let mut whole: &[u8] = &[];
+        while self.phase == Phase::Open {
+            let before = input;
+            match self
+                .decoder
+                .next(&mut input, &mut self.carry, &mut shared.pool)
+            {
+                Ok(None) => break,
+                Ok(Some(RequestPart::Head(head))) => {
+                    let reading = Reading::new(&head);
+                    self.begin(shared, reading);
+                }
+                Ok(Some(RequestPart::Data(data))) => {
+                    let read = before.len() - input.len();
+                    if data.len() == read && self.body.is_empty() && whole.is_empty() {
+                        whole = &before[..read];
+                    } else {
+                        self.body.extend_from_slice(std::mem::take(&mut whole));
+                        self.body.extend_from_slice(data);
+                    }
+                }
+                Ok(Some(RequestPart::End)) => {
+                    self.complete(shared, std::mem::take(&mut whole), arrival.at);
+                }
+                Err(error) => {
+                    let refusal = Refusal::request(error.status, error.reason);
+                    self.refuse(shared, &refusal);
+                }
+            }
+        }
+        self.body.extend_from_slice(whole);
+        if let Some(reading) = &mut self.reading {
+            // Whoever sends the body does not wait.
+            reading.awaits_continue &= self.body.is_empty();
+        }
+        self.pump(shared, commands, arrival.reaped);
+    }
+
+    pub(crate) fn ended(&mut self, shared: &mut Shared, commands: &mut Commands, now: Nanos) {
+        self.ended = true;
+        if self.phase == Phase::Lingering {
+            self.hang_up(commands);
+        }
+        self.pump(shared, commands, now);
+    }
+
+    /// The driver is done with a send whose head had `head_bytes`.
+    pub(crate) fn sent(
+        &mut self,
+        shared: &mut Shared,
+        commands: &mut Commands,
+        head_bytes: usize,
+        now: Nanos,
+    ) {
+        let held_back = !self.may_send(&shared.limits);
+        self.sends = self.sends.saturating_sub(1);
+        self.queued_bytes = self.queued_bytes.saturating_sub(head_bytes);
+        if held_back {
+            self.pump(shared, commands, now);
+        }
+    }
+
+    /// The deadline of this slot has come.
+    pub(crate) fn due(&mut self, shared: &mut Shared, commands: &mut Commands, now: Nanos) {
+        if self.phase == Phase::Lingering {
+            commands.close(self.token, Close::Reset);
+            self.phase = Phase::Closing;
+        } else {
+            self.pump(shared, commands, now);
+        }
+    }
+
+    fn begin(&mut self, shared: &mut Shared, reading: Reading) {
+        if self.exchanges.len() >= shared.limits.pipelined_max {
+            self.stop_reading();
+            return;
+        }
+        shared.served.requests += 1;
+        self.reading = Some(reading);
+    }
+
+    /// The request is there, all of it. Its body is `whole`, unless it came in pieces.
+    fn complete(&mut self, shared: &mut Shared, whole: &[u8], at: Nanos) {
+        let Some(Reading {
+            route, mut reply, ..
+        }) = self.reading.take()
+        else {
+            return;
+        };
+        let work = match route {
+            Route::Generate(endpoint) => {
+                self.understand(shared, endpoint, whole).map(|meaning| {
+                    // Without chunks only the connection's end can end a stream.
+                    reply.keep_alive &= reply.chunks || !meaning.ask.stream;
+                    generate(shared, meaning, &reply, at)
+                })
+            }
+            Route::Models => Ok(ready(shared.composer.models())),
+            Route::Health => Ok(ready(shared.composer.health())),
+            Route::NoSuchPath => Err(Refusal::request(404, "There is nothing at this path")),
+            Route::NoSuchMethod(allowed) => Err(Refusal::method(allowed)),
+        };
+        let work = work.unwrap_or_else(|refusal| {
+            shared.served.requests_refused += 1;
+            ready(Rc::new(Prebuilt::refusal(&refusal)))
+        });
+        self.body.clear();
+        self.body.shrink_to(MEMO_BYTES_MAX);
+        if !reply.keep_alive {
+            self.phase = Phase::Deaf;
+        }
+        self.exchanges.push_back(Exchange {
+            reply,
+            broken: false,
+            work,
+        });
+    }
+
+    /// What the body says.
+    fn understand<'m>(
+        &'m mut self,
+        shared: &mut Shared,
+        endpoint: Endpoint,
+        whole: &[u8],
+    ) -> Result<&'m mut Meaning, Refusal> {
+        let body = if self.body.is_empty() {
+            whole
+        } else {
+            &self.body
+        };
+        let known = self
+            .memo
+            .as_ref()
+            .is_some_and(|memo| memo.endpoint == endpoint && memo.body == body && !body.is_empty());
+        if !known {
+            let meaning = shared.composer.read(endpoint, body)?;
+            let mut kept = self.memo.take().map(|memo| memo.body).unwrap_or_default();
+            kept.clear();
+            if body.len() <= MEMO_BYTES_MAX {
+                kept.extend_from_slice(body);
+            }
+            self.memo = Some(Memo {
+                endpoint,
+                body: kept,
+                meaning,
+            });
+        }
+        Ok(&mut self.memo.as_mut().expect("it was known, or is now").meaning)
+    }
+
+    /// Answers an unfinished request with an error, and reads no further.
+    fn refuse(&mut self, shared: &mut Shared, refusal: &Refusal) {
+        let request_id = match self.reading.take() {
+            Some(reading) => reading.reply.request_id,
+            None => {
+                shared.served.requests += 1;
+                Id::EMPTY
+            }
+        };
+        shared.served.requests_refused += 1;
+        let work = ready(Rc::new(Prebuilt::refusal(refusal)));
+        let reply = Reply {
+            request_id,
+            keep_alive: false,
+            chunks: true,
+        };
+        self.exchanges.push_back(Exchange {
+            reply,
+            broken: true,
+            work,
+        });
+        self.phase = Phase::Deaf;
+    }
+
+    /// The requests that were read are answered, and nothing more is read.
+    fn stop_reading(&mut self) {
+        self.phase = Phase::Deaf;
+        if let Some(last) = self.exchanges.back_mut() {
+            last.reply.keep_alive = false;
+            last.broken = true;
+        }
+    }
+
+    fn may_send(&self, limits: &Limits) -> bool {
+        self.sends < limits.sends_queued_max && self.queued_bytes < limits.queued_bytes_max
+    }
+
+    /// Sends what is due of the oldest answer, then of the next, as far as the limits allow. What
+    /// they hold back is sent when the driver is done with an earlier send.
+    fn pump(&mut self, shared: &mut Shared, commands: &mut Commands, now: Nanos) {
+        if !matches!(self.phase, Phase::Open | Phase::Deaf) {
+            return;
+        }
+        let write_bytes_max = shared.limits.write_bytes_max;
+        while self.may_send(&shared.limits)
+            && let Some(exchange) = self.exchanges.front_mut()
+        {
+            match exchange.say(&mut shared.buffers, now, write_bytes_max) {
+                Say::Later(at) => {
+                    shared.timers.set(self.token.index, at);
+                    return;
+                }
+                Say::Send {
+                    head,
+                    body,
+                    tokens,
+                    last,
+                } => {
+                    self.sends += 1;
+                    self.queued_bytes += head.len();
+                    shared.served.tokens += u64::from(tokens);
+                    commands.send(self.token, head, body);
+                    if last && self.finish(shared, commands, now) {
+                        return;
+                    }
+                }
+            }
+        }
+        if self.exchanges.is_empty() {
+            self.rest(shared, commands);
+        }
+    }
+
+    /// The oldest answer is sent, all of it. Returns whether it was the connection's last.
+    fn finish(&mut self, shared: &mut Shared, commands: &mut Commands, now: Nanos) -> bool {
+        shared.served.answers += 1;
+        let Some(exchange) = self.exchanges.pop_front() else {
+            return true;
+        };
+        if exchange.broken && !self.ended {
+            // Closing with input unread would reset the connection and take the answer with it
+            // (RFC 9112 9.6): the peer gets time to read it and to end its side.
+            commands.close(self.token, Close::Half);
+            self.phase = Phase::Lingering;
+            shared
+                .timers
+                .set(self.token.index, now + shared.limits.linger_max);
+            return true;
+        }
+        if exchange.broken || !exchange.reply.keep_alive {
+            self.hang_up(commands);
+            return true;
+        }
+        false
+    }
+
+    /// Nobody is owed an answer.
+    fn rest(&mut self, shared: &mut Shared, commands: &mut Commands) {
+        if self.ended {
+            self.hang_up(commands);
+        } else if let Some(reading) = &mut self.reading
+            && std::mem::take(&mut reading.awaits_continue)
+        {
+            // Kept back until now: it must not come before the answers to earlier requests.
+            let mut head = shared.buffers.take();
+            head.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            self.sends += 1;
+            self.queued_bytes += head.len();
+            commands.send(self.token, head, Bytes::new());
+        }
+    }
+}
+
+fn decoder(limits: &Limits) -> RequestDecoder {
+    RequestDecoder::new(limits.head_bytes_max, limits.body_bytes_max)
+}
+
+fn ready(prebuilt: Rc<Prebuilt>) -> Work {
+    Work::Ready { prebuilt, next: 0 }
+}
+
+/// The answer to a request that was complete `at`.
+fn generate(shared: &mut Shared, meaning: &mut Meaning, reply: &Reply, at: Nanos) -> Work {
+    let (first, gap) = match shared.mode {
+        Mode::Instant { .. } => return ready(shared.composer.prebuilt(meaning, reply, at)),
+        Mode::Model {
+            time_to_first_token,
+            inter_token_latency,
+        } => (at + time_to_first_token, inter_token_latency),
+    };
+    let stamp = shared.composer.stamp(reply, at);
+    let paced = Paced {
+        voice: Rc::clone(&meaning.voice),
+        ask: meaning.ask,
+        stamp,
+        first,
+        gap,
+    };
+    if paced.ask.stream {
+        Work::Stream {
+            paced,
+            head_sent: false,
+            next: 0,
+        }
+    } else {
+        Work::Whole { paced }
+    }
+}

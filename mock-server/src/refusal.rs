@@ -1,0 +1,85 @@
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+/// Why a request is not answered with what it asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// The field of the body that is to blame.
+    pub(crate) param: Option<&'static str>,
+    message: Cow<'static, str>,
+    /// For 405: the method that is allowed.
+    pub(crate) allow: Option<&'static str>,
+}
+
+impl Refusal {
+    /// A body that can't be served.
+    pub(crate) fn invalid(
+        param: Option<&'static str>,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            status: 400,
+            param,
+            message: message.into(),
+            allow: None,
+        }
+    }
+
+    /// A request that is refused whatever its body says.
+    pub(crate) fn request(status: u16, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            status,
+            ..Self::invalid(None, message)
+        }
+    }
+
+    /// The path exists, the method does not.
+    pub(crate) fn method(allow: &'static str) -> Self {
+        Self {
+            allow: Some(allow),
+            ..Self::request(405, "Method not allowed for this path")
+        }
+    }
+
+    /// OpenAI's error object.
+    pub(crate) fn body(&self) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            error: Object<'a>,
+        }
+        #[derive(Serialize)]
+        struct Object<'a> {
+            message: &'a str,
+            r#type: &'a str,
+            param: Option<&'a str>,
+            code: u16,
+        }
+        let error = Object {
+            message: &self.message,
+            r#type: "invalid_request_error",
+            param: self.param,
+            code: self.status,
+        };
+        serde_json::to_vec(&Body { error }).expect("strings and numbers always serialise")
+    }
+}
+
+/// The reason phrase of the statuses that this server sends.
+pub(crate) fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        400 => "Bad Request",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        417 => "Expectation Failed",
+        431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
+        505 => "HTTP Version Not Supported",
+        _ => "Error",
+    }
+}

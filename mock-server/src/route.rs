@@ -1,0 +1,83 @@
+use crate::ask::Endpoint;
+
+/// What a request line asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    Generate(Endpoint),
+    Models,
+    Health,
+    NoSuchPath,
+    /// The path exists; this is the method it has.
+    NoSuchMethod(&'static str),
+}
+
+impl Route {
+    pub(crate) fn of(method: &[u8], target: &[u8]) -> Self {
+        let path = path(target);
+        let (allowed, route) = match path {
+            b"/v1/chat/completions" => ("POST", Self::Generate(Endpoint::Chat)),
+            b"/v1/completions" => ("POST", Self::Generate(Endpoint::Completions)),
+            b"/v1/models" => ("GET", Self::Models),
+            b"/health" => ("GET", Self::Health),
+            _ => return Self::NoSuchPath,
+        };
+        if method == allowed.as_bytes() {
+            route
+        } else {
+            Self::NoSuchMethod(allowed)
+        }
+    }
+}
+
+/// The path of a target, which may have a query, or be an absolute URL (RFC 9112 3.2.2).
+fn path(target: &[u8]) -> &[u8] {
+    let target = match target.strip_prefix(b"http://") {
+        Some(rest) => {
+            &rest[rest
+                .iter()
+                .position(|byte| *byte == b'/')
+                .unwrap_or(rest.len())..]
+        }
+        None => target,
+    };
+    &target[..target
+        .iter()
+        .position(|byte| *byte == b'?')
+        .unwrap_or(target.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_have_one_method_each() {
+        for (method, target, route) in [
+            (
+                "POST",
+                "/v1/chat/completions",
+                Route::Generate(Endpoint::Chat),
+            ),
+            (
+                "POST",
+                "/v1/completions?x=1",
+                Route::Generate(Endpoint::Completions),
+            ),
+            ("GET", "/v1/models", Route::Models),
+            ("GET", "/health?", Route::Health),
+            ("GET", "http://127.0.0.1:80/health", Route::Health),
+            ("GET", "http://127.0.0.1", Route::NoSuchPath),
+            ("GET", "/v1/completions", Route::NoSuchMethod("POST")),
+            ("POST", "/health", Route::NoSuchMethod("GET")),
+            ("GET", "/", Route::NoSuchPath),
+            ("GET", "", Route::NoSuchPath),
+            ("POST", "/v1/chat/completions/", Route::NoSuchPath),
+        ] {
+            assert_eq!(
+                Route::of(method.as_bytes(), target.as_bytes()),
+                route,
+                "{method} {target}"
+            );
+        }
+    }
+}

@@ -1,0 +1,31 @@
+/// What a server counted. Each shard counts for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections reset at once, because `connections_max` were open.
+    pub connections_refused: u64,
+    /// Requests whose head was read, and those that were too malformed for that.
+    pub requests: u64,
+    /// Those of them that were answered with an error.
+    pub requests_refused: u64,
+    /// Responses, errors too, that were handed over for sending as a whole.
+    pub answers: u64,
+    /// Responses cut off, or not begun, because the connection went away.
+    pub answers_cut: u64,
+    /// Tokens handed over for sending. A prebuilt answer's count when the last one is.
+    pub tokens: u64,
+}
+
+impl Served {
+    /// Adds the counts of another shard.
+    pub fn merge(&mut self, other: &Self) {
+        self.connections += other.connections;
+        self.connections_refused += other.connections_refused;
+        self.requests += other.requests;
+        self.requests_refused += other.requests_refused;
+        self.answers += other.answers;
+        self.answers_cut += other.answers_cut;
+        self.tokens += other.tokens;
+    }
+}
