@@ -20,6 +20,7 @@
 //! Callbacks get the [`Commands`] queue, never the driver: nothing re-enters it.
 #![forbid(unsafe_code)]
 
+pub mod conformance;
 mod driver;
 pub mod sim;
 

@@ -220,6 +220,16 @@ impl SimDriver {
     }
 }
 
+impl Drop for SimDriver {
+    /// As when a program ends: its connections are reset, and nobody listens any more.
+    fn drop(&mut self) {
+        // A network that panicked half-way is left as it is.
+        if let Ok(mut net) = self.net.0.try_borrow_mut() {
+            net.remove_driver(self.id);
+        }
+    }
+}
+
 impl Driver for SimDriver {
     type Waker = SimWaker;
 

@@ -165,6 +165,32 @@ impl Network {
         number(self.desks.len() - 1)
     }
 
+    pub(super) fn remove_driver(&mut self, id: u32) {
+        for place in &mut self.places {
+            if matches!(place.listener, Some(Listener::Driver { driver, .. }) if driver == id) {
+                place.listener = None;
+            }
+        }
+        for index in 0..self.links.len() {
+            for side in 0..2 {
+                let end = End::new(number(index), side, self.links[index].generation);
+                match self.side(end).owner {
+                    Owner::Driver { driver, .. } | Owner::Unclaimed { driver } if driver == id => {
+                        if !self.side(end).dead {
+                            self.reset(end);
+                        }
+                        self.release(end);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let desk = &mut self.desks[id as usize];
+        desk.ready.clear();
+        desk.listed.clear();
+        desk.slots.clear();
+    }
+
     pub(super) fn add_script(&mut self, script: Box<dyn SimPeer>) -> u32 {
         self.scripts.push(Some(script));
         number(self.scripts.len() - 1)
@@ -487,6 +513,7 @@ impl Network {
         };
         let side = self.side(end);
         if side.dead {
+            side.deaf |= how != Close::Half;
             return;
         }
         match how {
@@ -658,6 +685,10 @@ impl Network {
     pub(super) fn release(&mut self, end: End) {
         if !self.valid(end) {
             return;
+        }
+        if !self.side(end).inbox.is_empty() && self.side(end.mate()).owner != Owner::Gone {
+            // What a kernel does with bytes that will never be read: the sender has to know.
+            self.reset(end);
         }
         let link = &mut self.links[end.link()];
         let side = &mut link.sides[end.side()];
