@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod carry;
+pub mod exchange;
 pub mod http1;
 pub mod openai;
 pub mod sse;
