@@ -29,15 +29,20 @@ pub mod request;
 
 mod draw;
 mod error;
+mod lines;
+mod load;
 mod order;
 mod pieces;
 mod read;
 mod sample;
+mod sharegpt;
 mod synthetic;
+mod table;
 mod tokenizer;
 mod words;
 
 pub use error::WorkloadError;
+pub use load::{Format, LoadOptions, Source, load};
 pub use order::Order;
 pub use request::{BodyOptions, Endpoint, Sampling};
 pub use sample::{Dataset, Fields, Input, OutputLength, Sample};

@@ -14,7 +14,8 @@ use crate::tokenizer::Tokenizer;
 pub struct Dataset {
     /// The file's name, `prompt` or `synthetic`: goes into the report.
     pub name: String,
-    /// INVARIANT: 1 <= `samples.len()` <= `u32::MAX`.
+    /// INVARIANT: 1 <= `samples.len()` <= `u32::MAX`; a file gives at most
+    /// [`LoadOptions::samples_max`](crate::LoadOptions::samples_max).
     pub samples: Vec<Sample>,
     /// Entries of the file that hold nothing to ask (ShareGPT conversations without a question
     /// that is answered). Entries that are *wrong* are errors, never skipped.

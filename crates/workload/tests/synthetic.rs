@@ -175,81 +175,66 @@ fn a_wide_normal_is_never_below_one_token() {
 
 #[test]
 fn lengths_that_cannot_be_are_refused() {
-    let ok = Synthetic::default();
-    for (synthetic, flag) in [
+    let isl = |input| {
         (
-            Synthetic {
-                input: Length::Exact(0),
-                ..ok
-            },
             "--isl",
-        ),
-        (
             Synthetic {
-                input: Length::Exact(u32::MAX),
-                ..ok
+                input,
+                ..Synthetic::default()
             },
-            "--isl",
-        ),
+        )
+    };
+    let osl = |output| {
         (
-            Synthetic {
-                output: Some(Length::Exact(0)),
-                ..ok
-            },
             "--osl",
-        ),
-        (
             Synthetic {
-                input: Length::Uniform { min: 5, max: 4 },
-                ..ok
+                output: Some(output),
+                ..Synthetic::default()
             },
-            "--isl",
-        ),
+        )
+    };
+    let many = |samples, tokens| {
+        let input = Length::Exact(tokens);
         (
-            Synthetic {
-                input: Length::Normal {
-                    mean: 5,
-                    stddev: f64::NAN,
-                },
-                ..ok
-            },
-            "--isl",
-        ),
-        (
-            Synthetic {
-                input: Length::Normal {
-                    mean: 5,
-                    stddev: -1.0,
-                },
-                ..ok
-            },
-            "--isl",
-        ),
-        (
-            Synthetic {
-                output: Some(Length::Normal {
-                    mean: 5,
-                    stddev: 1e300,
-                }),
-                ..ok
-            },
-            "--osl",
-        ),
-        (Synthetic { samples: 0, ..ok }, "--dataset-samples"),
-        (
-            Synthetic {
-                samples: 1 << 20,
-                input: Length::Exact(1 << 20),
-                ..ok
-            },
             "--dataset-samples",
-        ),
+            Synthetic {
+                samples,
+                input,
+                ..Synthetic::default()
+            },
+        )
+    };
+    for (flag, synthetic) in [
+        isl(Length::Exact(0)),
+        isl(Length::Exact(u32::MAX)),
+        isl(Length::Uniform { min: 5, max: 4 }),
+        isl(Length::Uniform { min: 0, max: 4 }),
+        isl(Length::Normal {
+            mean: 5,
+            stddev: f64::NAN,
+        }),
+        isl(Length::Normal {
+            mean: 5,
+            stddev: -1.0,
+        }),
+        osl(Length::Exact(0)),
+        osl(Length::Normal {
+            mean: 5,
+            stddev: 1e300,
+        }),
+        many(0, 128),
+        many(u32::MAX, 1),
+        many(1 << 20, 1 << 20),
     ] {
         match Generator::new(synthetic, None) {
             Err(WorkloadError::Option { option, .. }) => assert_eq!(option, flag),
             other => panic!("{synthetic:?} gave {other:?}"),
         }
     }
+}
+
+#[test]
+fn range_ratios_that_cannot_be_are_refused() {
     for ratio in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
         assert!(Length::around("--isl", 10, ratio).is_err(), "{ratio}");
     }
