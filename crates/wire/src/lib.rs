@@ -27,3 +27,6 @@ pub mod exchange;
 pub mod http1;
 pub mod openai;
 pub mod sse;
+
+#[cfg(test)]
+mod mutate;

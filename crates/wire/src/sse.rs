@@ -244,7 +244,10 @@ impl Scanner {
                         *input = rest;
                     }
                     None if matches!(byte, b'\n' | b'\r') => self.line = Line::Space(field),
-                    _ => self.line = Line::Ignored,
+                    _ => {
+                        self.line = Line::Ignored;
+                        self.line_bytes = usize::from(len);
+                    }
                 },
                 Line::Space(field) => {
                     if byte == b' ' {
@@ -390,41 +393,4 @@ impl Scanner {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn events(reads: &[&[u8]]) -> Vec<(EventName, Vec<u8>)> {
-        let (mut carry, mut pool) = (Carry::new(16), CarryPool::new(1 << 20));
-        let mut scanner = Scanner::new(1 << 16);
-        let mut events = Vec::new();
-        for read in reads {
-            let mut input = *read;
-            while let Some(event) = scanner.next(&mut input, &mut carry, &mut pool).unwrap() {
-                events.push((event.name, event.data.to_vec()));
-            }
-            assert!(input.is_empty());
-        }
-        events
-    }
-
-    #[test]
-    fn line_ends_and_fields() {
-        let stream = b"\xef\xbb\xbfdata: a\n\ndata:b\r\n\r\n:c\rdata: 1\rdata\rdata: 2\r\revent: error\ndata: x\n\n";
-        let expected = vec![
-            (EventName::Message, b"a".to_vec()),
-            (EventName::Message, b"b".to_vec()),
-            (EventName::Message, b"1\n\n2".to_vec()),
-            (EventName::Error, b"x".to_vec()),
-        ];
-        assert_eq!(events(&[stream]), expected);
-        for split in 0..stream.len() {
-            assert_eq!(
-                events(&[&stream[..split], &stream[split..]]),
-                expected,
-                "{split}"
-            );
-        }
-        let bytes: Vec<&[u8]> = stream.chunks(1).collect();
-        assert_eq!(events(&bytes), expected);
-    }
-}
+mod tests;

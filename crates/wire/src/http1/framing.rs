@@ -29,8 +29,10 @@ pub(super) enum Length {
 pub(super) enum Coding {
     #[default]
     Absent,
+    /// A list without a member.
+    Empty,
     Chunked,
-    /// Any coding that is not understood, a second one after chunked, or an empty list.
+    /// Any coding that is not understood, or a second one after chunked.
     Unknown {
         chunked_last: bool,
     },
@@ -79,15 +81,13 @@ impl Framing {
     }
 
     fn transfer_encoding(&mut self, value: &[u8]) {
-        if self.coding == Coding::Absent && head::list(value).next().is_none() {
-            self.coding = Coding::Unknown {
-                chunked_last: false,
-            };
+        if self.coding == Coding::Absent {
+            self.coding = Coding::Empty;
         }
         for coding in head::list(value) {
             let chunked = coding.eq_ignore_ascii_case(b"chunked");
             self.coding = match self.coding {
-                Coding::Absent if chunked => Coding::Chunked,
+                Coding::Empty if chunked => Coding::Chunked,
                 _ => Coding::Unknown {
                     chunked_last: chunked,
                 },
@@ -138,46 +138,25 @@ mod tests {
 
     #[test]
     fn transfer_codings() {
+        let (inner, last) = (
+            Coding::Unknown {
+                chunked_last: false,
+            },
+            Coding::Unknown { chunked_last: true },
+        );
         for (values, expected) in [
             (&["chunked"][..], Coding::Chunked),
             (&["CHUNKED"], Coding::Chunked),
             (&[" , chunked,"], Coding::Chunked),
-            (&["gzip, chunked"], Coding::Unknown { chunked_last: true }),
-            (&["gzip", "chunked"], Coding::Unknown { chunked_last: true }),
-            (
-                &["chunked, gzip"],
-                Coding::Unknown {
-                    chunked_last: false,
-                },
-            ),
-            (
-                &["chunked", "chunked"],
-                Coding::Unknown { chunked_last: true },
-            ),
-            (
-                &["chunked;q=1"],
-                Coding::Unknown {
-                    chunked_last: false,
-                },
-            ),
-            (
-                &["identity"],
-                Coding::Unknown {
-                    chunked_last: false,
-                },
-            ),
-            (
-                &["xchunked"],
-                Coding::Unknown {
-                    chunked_last: false,
-                },
-            ),
-            (
-                &[""],
-                Coding::Unknown {
-                    chunked_last: false,
-                },
-            ),
+            (&["", "chunked"], Coding::Chunked),
+            (&["gzip, chunked"], last),
+            (&["gzip", "chunked"], last),
+            (&["chunked", "chunked"], last),
+            (&["chunked, gzip"], inner),
+            (&["chunked;q=1"], inner),
+            (&["identity"], inner),
+            (&["xchunked"], inner),
+            (&[""], Coding::Empty),
         ] {
             let fields: Vec<_> = values
                 .iter()

@@ -183,7 +183,7 @@ pub(super) fn status_line(line: &[u8]) -> Result<StatusLine, &'static str> {
     let digits = [minor, hundreds, tens, ones];
     if !digits.iter().all(|byte| byte.is_ascii_digit())
         || *hundreds == b'0'
-        || !matches!(reason, [] | [b' ', ..])
+        || !matches!(reason, [] | [b' ' | b'\r', ..])
     {
         return Err(NOT_STATUS_LINE);
     }

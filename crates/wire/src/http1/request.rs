@@ -348,7 +348,8 @@ impl RequestDecoder {
                 });
             }
             (
-                Coding::Unknown {
+                Coding::Empty
+                | Coding::Unknown {
                     chunked_last: false,
                 },
                 _,

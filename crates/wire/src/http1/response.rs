@@ -387,7 +387,7 @@ impl ResponseDecoder {
             ));
         } else {
             match (framing.coding, framing.length) {
-                (Coding::Unknown { .. }, _) => {
+                (Coding::Empty | Coding::Unknown { .. }, _) => {
                     return Err(HttpErrorKind::Malformed(
                         "a transfer coding other than chunked",
                     ));
@@ -425,3 +425,6 @@ fn content_kind(value: &[u8]) -> ContentKind {
         ContentKind::Other
     }
 }
+
+#[cfg(test)]
+mod tests;
