@@ -4,6 +4,7 @@
 //! be divided by something. [`client`] and [`server`] move requests and streams through a raw
 //! io_uring without parsing them, [`sleeper`] meets deadlines, [`pair`] compares kernel stamps with
 //! the writer's clock, [`pass`] scans and copies a stream in memory. Each is also a program.
+//! [`versus`] runs two clients in turns against one server and compares their CPU time.
 //!
 //! What this is not: a load generator or a server for anything else. The client knows how long an
 //! answer is because it has asked before; the server answers everything alike.
@@ -30,3 +31,4 @@ pub mod ring;
 pub mod server;
 pub mod sleeper;
 pub mod spread;
+pub mod versus;

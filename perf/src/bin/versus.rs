@@ -1,0 +1,101 @@
+//! The interleaved comparison: two clients in turns against one server.
+#![expect(clippy::print_stdout, reason = "a table and one line of JSON")]
+#![expect(clippy::print_stderr, reason = "progress, run by run")]
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use ridgeline_clock::Nanos;
+use ridgeline_perf::versus::{self, Options, Preset};
+
+/// Ridgeline against the bare ceilings, in rounds of A B B A; read perf/METHOD.md first.
+///
+/// The server is kept to one core and the clients to another. Prints a table, then the figures and
+/// all samples as one line of JSON.
+#[derive(Debug, Parser)]
+struct Args {
+    /// What to compare.
+    #[arg(value_enum)]
+    preset: Preset,
+    /// Rounds of four runs [default: 5; memory: 1].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Requests of a run [default: several seconds' worth].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
+    /// Content events of a stream.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    events: u64,
+    /// Connections [default: 64; for memory the open streams of B: 9000].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    connections: Option<u32>,
+    /// Kernel receive stamps in both arms.
+    #[arg(long)]
+    timestamps: bool,
+    /// Seconds of a run, for wrk and lag.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+    /// Requests per second for lag [default: a quarter of the measured ceiling].
+    #[arg(long)]
+    rate: Option<f64>,
+    /// The ridgeline program [default: the one beside this one].
+    #[arg(long)]
+    ridgeline: Option<PathBuf>,
+    /// The core of the server.
+    #[arg(long, default_value_t = 0)]
+    server_core: usize,
+    /// The core of the clients.
+    #[arg(long, default_value_t = 1)]
+    client_core: usize,
+    /// The longest a run may take, in seconds.
+    #[arg(long, default_value_t = 120)]
+    limit_seconds: u64,
+    /// End with code 5 when a promise is not kept.
+    #[arg(long)]
+    check: bool,
+}
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let args = Args::parse();
+    if args.preset == Preset::Wrk && !is_installed("wrk") {
+        println!("wrk is not installed: skipped");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let own = std::env::current_exe()?;
+    let programs = own
+        .parent()
+        .ok_or("this program lies in no folder")?
+        .to_owned();
+    let options = Options {
+        rounds: args.rounds,
+        requests: args.requests,
+        events: args.events,
+        connections: args.connections,
+        timestamps: args.timestamps,
+        seconds: args.seconds,
+        rate: args.rate,
+        ridgeline: args.ridgeline.unwrap_or_else(|| programs.join("ridgeline")),
+        programs,
+        server_core: args.server_core,
+        client_core: args.client_core,
+        limit: Nanos::from_secs(args.limit_seconds),
+    };
+    let comparison = versus::run(args.preset, &options, |arm, sample| {
+        let (cpu, elapsed) = (Nanos(sample.cpu_ns), Nanos(sample.elapsed_ns));
+        eprintln!(
+            "{arm:<24} {:>9} requests, {cpu} CPU, {elapsed}",
+            sample.requests
+        );
+    })?;
+    print!("{comparison}");
+    println!("{}", serde_json::to_string(&comparison)?);
+    let broken = args.check && !comparison.kept();
+    Ok(ExitCode::from(if broken { 5 } else { 0 }))
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}

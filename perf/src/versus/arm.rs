@@ -1,0 +1,237 @@
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ridgeline_clock::Nanos;
+use serde::Serialize;
+use serde_json::Value;
+use tempfile::TempPath;
+
+use crate::client::Outcome;
+use crate::versus::child::{self, Finished};
+
+/// What one run of an arm did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Sample {
+    /// Requests answered in full.
+    pub requests: u64,
+    /// The time the program itself says it took.
+    pub elapsed_ns: u64,
+    /// From start to end of the process.
+    pub wall_ns: u64,
+    /// CPU time of the whole process, start-up included.
+    pub cpu_ns: u64,
+    /// Its largest resident set.
+    pub resident_bytes_max: u64,
+    /// Median lag behind the schedule, where there is one.
+    pub lag_p50_ns: Option<u64>,
+    /// What the program thinks of its own result.
+    pub verdict: Option<String>,
+}
+
+/// How an arm's result is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// A line of JSON of the bare client.
+    Bare,
+    /// A line of JSON of the bare sleeper.
+    Sleeper,
+    /// `report.json` in the folder given by `--output-dir`.
+    Ridgeline,
+    /// The summary that wrk prints.
+    Wrk,
+}
+
+/// One side of a comparison.
+#[derive(Debug)]
+pub(crate) struct Arm {
+    pub(crate) name: &'static str,
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) reading: Reading,
+    /// A file that an argument names; deleted with the arm.
+    pub(crate) _file: Option<TempPath>,
+}
+
+impl Arm {
+    /// Runs it once.
+    pub(crate) fn sample(&self, core: usize, limit: Nanos) -> io::Result<Sample> {
+        let folder = tempfile::tempdir()?;
+        let mut command = Command::new(&self.program);
+        command.args(&self.args);
+        if self.reading == Reading::Ridgeline {
+            command.arg("--output-dir").arg(folder.path());
+        }
+        let finished = child::run(&mut command, core, limit)?;
+        let read = self.read(&finished, folder.path());
+        let sample = read.map_err(|error| io::Error::other(format!("{}: {error}", self.name)))?;
+        Ok(Sample {
+            wall_ns: finished.wall.0,
+            cpu_ns: finished.ended.cpu.total_ns(),
+            resident_bytes_max: finished.ended.resident_bytes_max,
+            ..sample
+        })
+    }
+
+    fn read(&self, finished: &Finished, folder: &Path) -> Result<Sample, String> {
+        match self.reading {
+            Reading::Bare => bare(&finished.stdout),
+            Reading::Sleeper => sleeper(&finished.stdout),
+            Reading::Wrk => wrk(&finished.stdout),
+            Reading::Ridgeline => {
+                let path = folder.join("report.json");
+                let text = fs::read_to_string(&path).map_err(|e| format!("report.json: {e}"))?;
+                ridgeline(&text)
+            }
+        }
+    }
+}
+
+fn bare(stdout: &str) -> Result<Sample, String> {
+    let outcome: Outcome = serde_json::from_str(stdout).map_err(|e| e.to_string())?;
+    Ok(Sample {
+        requests: outcome.requests,
+        elapsed_ns: outcome.elapsed_ns,
+        ..Sample::default()
+    })
+}
+
+fn sleeper(stdout: &str) -> Result<Sample, String> {
+    let value: Value = serde_json::from_str(stdout).map_err(|e| e.to_string())?;
+    Ok(Sample {
+        requests: number(&value, "/lag/count")?,
+        lag_p50_ns: Some(number(&value, "/lag/p50_ns")?),
+        ..Sample::default()
+    })
+}
+
+fn ridgeline(report: &str) -> Result<Sample, String> {
+    let value: Value = serde_json::from_str(report).map_err(|e| e.to_string())?;
+    let failed = number(&value, "/load/failed")?;
+    if failed > 0 {
+        return Err(format!("{failed} requests failed"));
+    }
+    Ok(Sample {
+        requests: number(&value, "/load/completed")?,
+        elapsed_ns: number(&value, "/load/duration_ns")?,
+        lag_p50_ns: number(&value, "/load/schedule_lag_ns/p50").ok(),
+        verdict: value
+            .pointer("/verdict/status")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        ..Sample::default()
+    })
+}
+
+fn number(value: &Value, pointer: &str) -> Result<u64, String> {
+    let field = value.pointer(pointer).and_then(Value::as_u64);
+    field.ok_or_else(|| format!("no number {pointer}"))
+}
+
+/// `123 requests in 4.10s, ...`; socket errors and statuses outside 2xx are said on lines of
+/// their own.
+fn wrk(stdout: &str) -> Result<Sample, String> {
+    if let Some(line) = stdout
+        .lines()
+        .find(|line| line.contains("errors") || line.contains("Non-2xx"))
+    {
+        return Err(line.trim().to_owned());
+    }
+    let summary = stdout
+        .lines()
+        .find_map(|line| line.trim().split_once(" requests in "));
+    let (requests, rest) = summary.ok_or("no line `N requests in T`")?;
+    let time = rest.split(',').next().unwrap_or_default();
+    let requests = requests
+        .parse()
+        .map_err(|_| format!("{requests:?} is no number"))?;
+    let elapsed = time_of(time).ok_or_else(|| format!("{time:?} is no time"))?;
+    Ok(Sample {
+        requests,
+        elapsed_ns: elapsed.0,
+        ..Sample::default()
+    })
+}
+
+/// A time as wrk prints it: `350.00ms`, `4.10s`, `1.00m`.
+fn time_of(text: &str) -> Option<Nanos> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale = match &text[digits.len()..] {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Some(Nanos::from_secs_f64(digits.parse::<f64>().ok()? * scale))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_gives_its_load() {
+        let report = r#"{"schema":"ridgeline.report/1","verdict":{"status":"degraded"},
+            "load":{"issued":7,"completed":7,"failed":0,"duration_ns":2000000000,
+                    "schedule_lag_ns":{"count":7,"p50":1500}}}"#;
+        let sample = ridgeline(report).unwrap();
+        assert_eq!((sample.requests, sample.elapsed_ns), (7, 2_000_000_000));
+        assert_eq!(
+            (sample.lag_p50_ns, sample.verdict.as_deref()),
+            (Some(1500), Some("degraded"))
+        );
+        let failed = report.replace(r#""failed":0"#, r#""failed":2"#);
+        assert_eq!(ridgeline(&failed).unwrap_err(), "2 requests failed");
+        let without = report.replace("completed", "finished");
+        assert_eq!(
+            ridgeline(&without).unwrap_err(),
+            "no number /load/completed"
+        );
+        let no_lag = report.replace(r#"{"count":7,"p50":1500}"#, "null");
+        assert_eq!(ridgeline(&no_lag).unwrap().lag_p50_ns, None);
+        assert!(ridgeline("{").is_err());
+    }
+
+    #[test]
+    fn the_bare_programs_are_read() {
+        let outcome = Outcome {
+            requests: 5,
+            elapsed_ns: 9,
+            ..Outcome::default()
+        };
+        let sample = bare(&serde_json::to_string(&outcome).unwrap()).unwrap();
+        assert_eq!((sample.requests, sample.elapsed_ns), (5, 9));
+        assert!(bare("no json").is_err());
+        let sample = sleeper(r#"{"lag":{"count":3,"p50_ns":42},"waits":3}"#).unwrap();
+        assert_eq!((sample.requests, sample.lag_p50_ns), (3, Some(42)));
+    }
+
+    #[test]
+    fn the_summary_of_wrk_is_read() {
+        let text = "Running 4s test @ http://127.0.0.1:8000\n  1 threads and 64 connections\n\
+                    \x20 Thread Stats   Avg\n  1024567 requests in 4.10s, 424.12MB read\n\
+                    Requests/sec: 249894.39\n";
+        let sample = wrk(text).unwrap();
+        assert_eq!(
+            (sample.requests, sample.elapsed_ns),
+            (1_024_567, 4_100_000_000)
+        );
+        let errors = format!("{text}  Socket errors: connect 0, read 5, write 0, timeout 0\n");
+        assert!(wrk(&errors).unwrap_err().starts_with("Socket errors"));
+        let status = format!("{text}  Non-2xx or 3xx responses: 12\n");
+        assert!(wrk(&status).is_err());
+        assert!(wrk("").is_err());
+        for (text, nanos) in [
+            ("350.00ms", 350_000_000),
+            ("1.50m", 90_000_000_000),
+            ("2us", 2_000),
+        ] {
+            assert_eq!(time_of(text), Some(Nanos(nanos)));
+        }
+        assert_eq!(time_of("4.1"), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! Two clients against one server, in turns: A B B A, again and again.
+//!
+//! The server is kept to one core and each client to another. A drift of the machine that is
+//! linear over a round falls on both arms alike; the primary figure is CPU time per request or
+//! event, which does not depend on who waits for whom.
+
+mod arm;
+mod child;
+mod figure;
+mod preset;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use ridgeline_clock::Nanos;
+use serde::Serialize;
+
+use crate::machine::Environment;
+use crate::versus::arm::Arm;
+pub use crate::versus::arm::Sample;
+use crate::versus::child::Served;
+pub use crate::versus::figure::{Bound, Figure, Measure, Relation};
+use crate::versus::figure::{Question, Round};
+pub use crate::versus::preset::Preset;
+
+/// How a comparison is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Rounds of four runs; the preset's own number where none is given.
+    pub rounds: Option<u32>,
+    /// Requests of a run; the preset's own number where none is given.
+    pub requests: Option<u64>,
+    /// Content events of a stream.
+    pub events: u64,
+    /// Connections of a client, or for `memory` open streams of arm B.
+    pub connections: Option<u32>,
+    /// Whether both arms use kernel receive stamps.
+    pub timestamps: bool,
+    /// Time of a run of the presets that run by time, in seconds.
+    pub seconds: u32,
+    /// Requests per second for `lag`; a quarter of the measured ceiling where none is given.
+    pub rate: Option<f64>,
+    /// The ridgeline program.
+    pub ridgeline: PathBuf,
+    /// The folder of the bare programs.
+    pub programs: PathBuf,
+    /// The core of the server.
+    pub server_core: usize,
+    /// The core of the clients.
+    pub client_core: usize,
+    /// The longest a run may take.
+    pub limit: Nanos,
+}
+
+/// The result: figures, and every sample they come from.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// What was compared.
+    pub preset: Preset,
+    /// Whether with kernel receive stamps.
+    pub timestamps: bool,
+    /// The names of A and B.
+    pub arms: [String; 2],
+    /// Where.
+    pub environment: Environment,
+    /// Content events of each request; 0 for requests that are not streamed.
+    pub events_per_request: u64,
+    /// The figures.
+    pub figures: Vec<Figure>,
+    /// The samples, each round in the order A B B A.
+    pub rounds: Vec<Round>,
+}
+
+/// Makes a comparison. `told` is called after every run, with its arm and its sample.
+///
+/// # Errors
+/// When a program is missing, fails, takes too long, or prints what can't be read.
+pub fn run(
+    preset: Preset,
+    options: &Options,
+    mut told: impl FnMut(&str, &Sample),
+) -> io::Result<Comparison> {
+    let environment = Environment::read();
+    let server = preset.server(options);
+    let program = options.programs.join("bare-server");
+    let served = Served::start(&program, options.server_core, &server)?;
+    let [a, b] = preset.arms(options, &served.address)?;
+    let mut sample = |arm: &Arm| {
+        let sample = arm.sample(options.client_core, options.limit)?;
+        told(arm.name, &sample);
+        Ok::<_, io::Error>(sample)
+    };
+    let mut rounds = Vec::new();
+    for _ in 0..options.rounds.unwrap_or_else(|| preset.rounds()) {
+        rounds.push([sample(&a)?, sample(&b)?, sample(&b)?, sample(&a)?]);
+    }
+    let events = if preset.streams() { options.events } else { 0 };
+    let questions: Vec<Question> = preset.questions(options);
+    Ok(Comparison {
+        preset,
+        timestamps: options.timestamps,
+        arms: [a.name.to_owned(), b.name.to_owned()],
+        environment,
+        events_per_request: events,
+        figures: questions
+            .into_iter()
+            .map(|q| Figure::of(q, &rounds, events))
+            .collect(),
+        rounds,
+    })
+}
+
+impl Comparison {
+    /// Whether every promise is kept.
+    #[must_use]
+    pub fn kept(&self) -> bool {
+        self.figures.iter().all(|figure| figure.kept)
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b] = &self.arms;
+        let stamps = if self.timestamps {
+            ", kernel stamps"
+        } else {
+            ""
+        };
+        writeln!(
+            f,
+            "A {a}   B {b}   {} rounds of A B B A{stamps}",
+            self.rounds.len()
+        )?;
+        let Environment {
+            processor,
+            cores,
+            kernel,
+            congestion_control,
+            load_average,
+        } = &self.environment;
+        writeln!(
+            f,
+            "{processor}, {cores} cores, Linux {kernel}, {congestion_control}, load {load_average}"
+        )?;
+        let slope = self
+            .figures
+            .iter()
+            .any(|figure| figure.relation != Relation::Ratio);
+        let related = if slope { "per one" } else { "B / A" };
+        writeln!(
+            f,
+            "{:<20}{:>14}{:>14}{related:>10}",
+            "", "median A", "median B"
+        )?;
+        self.figures
+            .iter()
+            .try_for_each(|figure| writeln!(f, "{figure}"))?;
+        let mut verdicts: Vec<&str> = self
+            .rounds
+            .iter()
+            .flatten()
+            .filter_map(|sample| sample.verdict.as_deref())
+            .collect();
+        verdicts.sort_unstable();
+        verdicts.dedup();
+        if !verdicts.is_empty() {
+            writeln!(f, "ridgeline's own verdict: {}", verdicts.join(", "))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,426 @@
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use ridgeline_clock::Nanos;
+use serde::Serialize;
+
+use crate::payload;
+use crate::versus::Options;
+use crate::versus::arm::{Arm, Reading};
+use crate::versus::figure::{Bound, Measure, Question, Relation};
+
+/// A comparison that is worth making.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Preset {
+    /// Requests that are not streamed: the bare client against ridgeline.
+    Request,
+    /// Streams in one write each: many events a read.
+    Coalesced,
+    /// Streams of one write per event: one event a read, as real servers send.
+    Paced,
+    /// A million requests, all due at the start.
+    Offline,
+    /// wrk against ridgeline.
+    Wrk,
+    /// The bare client against itself: what the machine adds.
+    #[value(name = "self")]
+    #[serde(rename = "self")]
+    Same,
+    /// A constant rate: how late ridgeline starts requests, beside the bare sleeper.
+    Lag,
+    /// Open streams: what each adds to ridgeline's resident set.
+    Memory,
+}
+
+/// Open streams of arm A of `memory`, and how many more B has unless told.
+const STREAMS_FEW: u32 = 1_000;
+const STREAMS_MORE: u32 = 8_000;
+/// `memory`: a stream lasts this many gaps of a second, which is time to open them all.
+const STREAM_SECONDS: u64 = 8;
+
+const PROMPT: &str = "Say one word about the sea, please.";
+
+impl Preset {
+    /// Rounds, where none are asked for.
+    pub(crate) fn rounds(self) -> u32 {
+        // The resident set hardly differs from run to run.
+        if self == Self::Memory { 1 } else { 5 }
+    }
+
+    /// Whether the events of the answers count.
+    pub(crate) fn streams(self) -> bool {
+        matches!(self, Self::Coalesced | Self::Paced)
+    }
+
+    /// The server's flags.
+    pub(crate) fn server(self, options: &Options) -> Vec<String> {
+        let events = options.events.to_string();
+        let flags: &[&str] = match self {
+            Self::Coalesced => &["--mode", "coalesced", "--events", &events],
+            Self::Paced => &["--mode", "paced", "--events", &events],
+            Self::Memory => {
+                let gaps = STREAM_SECONDS.to_string();
+                let flags = [
+                    "--mode",
+                    "timed",
+                    "--itl-us",
+                    "1000000",
+                    "--connections-max",
+                    "16384",
+                ];
+                return flags
+                    .iter()
+                    .chain(&["--events", &gaps])
+                    .map(|&f| f.into())
+                    .collect();
+            }
+            _ => &["--mode", "request"],
+        };
+        flags.iter().map(|&flag| flag.to_owned()).collect()
+    }
+
+    /// The two arms, A first.
+    pub(crate) fn arms(self, options: &Options, address: &str) -> io::Result<[Arm; 2]> {
+        let bare = || bare(self, options, address);
+        Ok(match self {
+            Self::Same => [
+                Arm {
+                    name: "bare-client (1)",
+                    ..bare()
+                },
+                bare(),
+            ],
+            Self::Wrk => [wrk(options, address)?, self.ridgeline(options, address)?],
+            Self::Lag => {
+                let rate = match options.rate {
+                    Some(rate) => rate,
+                    None => ceiling(options, address)? / 4.0,
+                };
+                let mut ridgeline = self.ridgeline(options, address)?;
+                let flags = ["--arrival-pattern", "constant", "--request-rate"];
+                ridgeline.args.extend(flags.map(OsString::from));
+                ridgeline.args.push(format!("{rate:.0}").into());
+                [sleeper(options, rate), ridgeline]
+            }
+            Self::Memory => {
+                let more = options.connections.unwrap_or(STREAMS_FEW + STREAMS_MORE);
+                let with = |streams: u32| {
+                    let (connections, requests) = (Some(streams), Some(u64::from(streams)));
+                    let options = Options {
+                        connections,
+                        requests,
+                        ..options.clone()
+                    };
+                    self.ridgeline(&options, address)
+                };
+                [
+                    Arm {
+                        name: "ridgeline, few streams",
+                        ..with(STREAMS_FEW)?
+                    },
+                    with(more)?,
+                ]
+            }
+            _ => [bare(), self.ridgeline(options, address)?],
+        })
+    }
+
+    fn ridgeline(self, options: &Options, address: &str) -> io::Result<Arm> {
+        let program = options.ridgeline.clone();
+        if !program.is_file() {
+            let text = format!(
+                "{}: build it first: cargo build --release",
+                program.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
+        let core = options.client_core.to_string();
+        let (url, stop) = (format!("http://{address}"), self.stop(options));
+        let streaming = if self.streams() || self == Self::Memory {
+            "--streaming"
+        } else {
+            "--no-streaming"
+        };
+        let stamps = if options.timestamps { "on" } else { "off" };
+        let mut args = vec![
+            "bench",
+            "--url",
+            &url,
+            "--model",
+            "mock",
+            "--endpoint-type",
+            "chat",
+        ];
+        args.extend([
+            streaming,
+            "--records",
+            "none",
+            "--rx-timestamps",
+            stamps,
+            "--quiet",
+        ]);
+        args.extend(["--cores", &core, "--prompt", PROMPT]);
+        args.extend(stop.iter().map(String::as_str));
+        let connections = options.connections.unwrap_or(64).to_string();
+        // A rate decides by itself how much is in flight.
+        if self != Self::Lag {
+            args.extend(["--concurrency", &connections]);
+        }
+        if self == Self::Offline {
+            args.push("--offline");
+        }
+        let args = args.into_iter().map(OsString::from).collect();
+        Ok(Arm {
+            name: "ridgeline",
+            program,
+            args,
+            reading: Reading::Ridgeline,
+            _file: None,
+        })
+    }
+
+    /// When a run of ridgeline ends, as flags.
+    fn stop(self, options: &Options) -> [String; 2] {
+        match self {
+            Self::Wrk | Self::Lag => ["--duration".into(), format!("{}s", options.seconds)],
+            _ => ["--request-count".into(), self.requests(options).to_string()],
+        }
+    }
+
+    /// Requests of a run: several seconds of each kind, so that start-up does not count.
+    fn requests(self, options: &Options) -> u64 {
+        options.requests.unwrap_or(match self {
+            Self::Coalesced => 40_000,
+            Self::Paced => 2_500,
+            _ => 1_000_000,
+        })
+    }
+
+    /// What is asked of the samples, and what is promised (`PROMISES.md`).
+    pub(crate) fn questions(self, options: &Options) -> Vec<Question> {
+        use Bound::{AtLeast, AtMost, Near};
+        let ratio = |measure, bound: Option<Bound>| Question {
+            measure,
+            relation: Relation::Ratio,
+            // What is promised is promised without kernel stamps, and of the default sizes.
+            bound: bound.filter(|_| !options.timestamps),
+        };
+        let (cpu, rate) = if self.streams() {
+            (Measure::CpuNsPerEvent, Measure::EventsPerS)
+        } else {
+            (Measure::CpuNsPerRequest, Measure::RequestsPerS)
+        };
+        let (cpu_bound, rate_bound) = match self {
+            Self::Request => (Some(AtMost(1.18)), Some(AtLeast(0.85))),
+            Self::Coalesced => (Some(AtMost(1.25)), None),
+            Self::Paced => (Some(AtMost(1.15)), Some(AtLeast(0.8))),
+            Self::Offline => (None, Some(AtLeast(0.85))),
+            Self::Wrk => (None, Some(AtLeast(1.0))),
+            Self::Same => (Some(Near(0.03)), None),
+            Self::Lag => return vec![ratio(Measure::LagP50Ns, Some(AtMost(2.0)))],
+            Self::Memory => {
+                let more = options.connections.unwrap_or(STREAMS_FEW + STREAMS_MORE);
+                return vec![Question {
+                    measure: Measure::ResidentBytes,
+                    relation: Relation::Slope(f64::from(more.saturating_sub(STREAMS_FEW))),
+                    bound: Some(AtMost(4096.0)),
+                }];
+            }
+        };
+        vec![ratio(cpu, cpu_bound), ratio(rate, rate_bound)]
+    }
+}
+
+fn bare(preset: Preset, options: &Options, address: &str) -> Arm {
+    let mut args = vec![address.to_owned(), "--requests".into()];
+    args.push(preset.requests(options).to_string());
+    args.extend([
+        "--connections".into(),
+        options.connections.unwrap_or(64).to_string(),
+    ]);
+    if preset.streams() {
+        args.extend(["--mode", "stream"].map(str::to_owned));
+    }
+    if options.timestamps {
+        args.push("--timestamps".into());
+    }
+    let program = options.programs.join("bare-client");
+    let args = args.into_iter().map(OsString::from).collect();
+    Arm {
+        name: "bare-client",
+        program,
+        args,
+        reading: Reading::Bare,
+        _file: None,
+    }
+}
+
+/// Requests per second of the bare client.
+#[expect(clippy::cast_precision_loss, reason = "a count far below 2^53")]
+fn ceiling(options: &Options, address: &str) -> io::Result<f64> {
+    let arm = bare(Preset::Request, options, address);
+    let sample = arm.sample(options.client_core, options.limit)?;
+    Ok(sample.requests as f64 / Nanos(sample.elapsed_ns.max(1)).as_secs_f64())
+}
+
+fn sleeper(options: &Options, rate: f64) -> Arm {
+    let (rate, seconds) = (format!("{rate:.0}"), options.seconds.to_string());
+    let args = ["--rate", &rate, "--seconds", &seconds]
+        .map(OsString::from)
+        .to_vec();
+    let program = options.programs.join("bare-sleeper");
+    Arm {
+        name: "bare-sleeper",
+        program,
+        args,
+        reading: Reading::Sleeper,
+        _file: None,
+    }
+}
+
+/// wrk with one thread, sending the request that the others send.
+fn wrk(options: &Options, address: &str) -> io::Result<Arm> {
+    let to: SocketAddr = address.parse().map_err(io::Error::other)?;
+    let request = payload::request(to, false);
+    let end = memchr::memmem::find(&request, b"\r\n\r\n").unwrap_or(request.len() - 4) + 4;
+    let script = tempfile::Builder::new()
+        .suffix(".lua")
+        .tempfile()?
+        .into_temp_path();
+    fs::write(&script, lua(&request[..end], &request[end..]))?;
+    let connections = format!("-c{}", options.connections.unwrap_or(64));
+    let args: Vec<OsString> = vec![
+        "-t1".into(),
+        connections.into(),
+        format!("-d{}s", options.seconds).into(),
+        "-s".into(),
+        script.as_os_str().into(),
+        format!("http://{address}/v1/chat/completions").into(),
+    ];
+    Ok(Arm {
+        name: "wrk",
+        program: PathBuf::from("wrk"),
+        args,
+        reading: Reading::Wrk,
+        _file: Some(script),
+    })
+}
+
+/// A script that has wrk send this head and body. wrk adds Host and Content-Length itself.
+fn lua(head: &[u8], body: &[u8]) -> String {
+    let (head, body) = (String::from_utf8_lossy(head), String::from_utf8_lossy(body));
+    let headers: String = head
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .filter(|(name, _)| !["host", "content-length"].contains(name))
+        .map(|(name, value)| format!("wrk.headers[\"{name}\"] = \"{value}\"\n"))
+        .collect();
+    format!("wrk.method = \"POST\"\nwrk.body = [==[{body}]==]\n{headers}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options {
+            rounds: None,
+            requests: None,
+            events: 1000,
+            connections: None,
+            timestamps: false,
+            seconds: 4,
+            rate: Some(1000.0),
+            ridgeline: std::env::current_exe().unwrap(),
+            programs: PathBuf::from("bin"),
+            server_core: 0,
+            client_core: 1,
+            limit: Nanos::from_secs(60),
+        }
+    }
+
+    fn words(arm: &Arm) -> String {
+        arm.args
+            .iter()
+            .map(|a| a.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn ridgeline_is_asked_for_what_the_bare_client_does() {
+        let options = options();
+        let address = "127.0.0.1:9";
+        let [bare, ridgeline] = Preset::Paced.arms(&options, address).unwrap();
+        assert_eq!(
+            words(&bare),
+            "127.0.0.1:9 --requests 2500 --connections 64 --mode stream"
+        );
+        let text = words(&ridgeline);
+        for flags in [
+            "bench --url http://127.0.0.1:9 --model mock --endpoint-type chat --streaming",
+            "--records none --rx-timestamps off --quiet --cores 1",
+            "--request-count 2500 --concurrency 64",
+        ] {
+            assert!(text.contains(flags), "{text}");
+        }
+        let stamped = Options {
+            timestamps: true,
+            ..options.clone()
+        };
+        let [bare, ridgeline] = Preset::Request.arms(&stamped, address).unwrap();
+        assert!(words(&bare).ends_with("--timestamps"));
+        assert!(words(&ridgeline).contains("--no-streaming"));
+        assert!(words(&ridgeline).contains("--rx-timestamps on"));
+        let [_, offline] = Preset::Offline.arms(&options, address).unwrap();
+        assert!(words(&offline).contains("--request-count 1000000"));
+        assert!(words(&offline).contains("--offline"));
+        let [sleeper, lag] = Preset::Lag.arms(&options, address).unwrap();
+        assert_eq!(words(&sleeper), "--rate 1000 --seconds 4");
+        assert!(words(&lag).contains("--arrival-pattern constant --request-rate 1000"));
+        assert!(!words(&lag).contains("--concurrency"));
+        let [few, many] = Preset::Memory.arms(&options, address).unwrap();
+        assert!(words(&few).contains("--request-count 1000 --concurrency 1000"));
+        assert!(words(&many).contains("--request-count 9000 --concurrency 9000"));
+    }
+
+    #[test]
+    fn every_preset_asks_something_and_stamps_are_no_promise() {
+        let stamped = Options {
+            timestamps: true,
+            ..options()
+        };
+        for preset in Preset::value_variants() {
+            assert!(
+                preset
+                    .questions(&options())
+                    .iter()
+                    .any(|q| q.bound.is_some()),
+                "{preset:?}"
+            );
+        }
+        assert!(
+            Preset::Request
+                .questions(&stamped)
+                .iter()
+                .all(|q| q.bound.is_none())
+        );
+    }
+
+    #[test]
+    fn wrk_is_given_the_same_head_and_body() {
+        let script = lua(
+            b"POST / HTTP/1.1\r\nhost: a\r\naccept: b\r\n\r\n",
+            b"{\"c\": 1}",
+        );
+        assert_eq!(
+            script,
+            "wrk.method = \"POST\"\nwrk.body = [==[{\"c\": 1}]==]\nwrk.headers[\"accept\"] = \"b\"\n"
+        );
+    }
+}
