@@ -2,7 +2,8 @@
 //!
 //! What this is: HTTP/1.1 on the [`Driver`](ridgeline_net::Driver) seam. [`Server`] is one shard:
 //! connections, requests and answers, without a clock or a socket of its own; [`serve`] is the loop
-//! around it and a driver.
+//! around it and a driver; [`start`] runs shards on threads of their own, for whoever embeds the
+//! server; [`command`] is the whole program.
 //!
 //! - `POST /v1/chat/completions` and `/v1/completions` answer with [`text`], streamed or whole, of
 //!   exactly as many tokens as were asked for (`max_completion_tokens`, `max_tokens`, else a
@@ -40,6 +41,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod args;
 mod ask;
 mod composer;
 mod config;
@@ -48,13 +50,16 @@ mod exchange;
 mod id;
 mod refusal;
 mod route;
+mod run;
 mod served;
 mod server;
 mod timers;
 mod voice;
 mod words;
 
+pub use args::{Cores, EventsPerWrite, MockServerArgs, ModeKind, command};
 pub use config::{Limits, Mode, ServerConfig};
+pub use run::{DriverKind, Running, ServerError, Stopper, start};
 pub use served::Served;
 pub use server::{Server, serve};
 pub use words::{text, token};
