@@ -8,7 +8,8 @@ pub struct UringConfig {
     pub connections_max: u32,
     /// Whether received bytes carry the kernel's receive stamps (SO_TIMESTAMPING, software). Costs
     /// 2-11 % of CPU time per request; without it bytes are stamped when they are reaped. Unix
-    /// sockets have no stamps.
+    /// sockets have no stamps. The kernel merges segments that wait in a socket and keeps the last
+    /// one's stamp, a FIN's too.
     pub rx_timestamps: bool,
     /// Submission queue entries, rounded up to a power of two. A full queue costs one more system
     /// call, nothing else.

@@ -54,8 +54,7 @@ pub struct UringDriver {
     /// Whether a place of the file table became free since an accept found none.
     files_freed: bool,
     stamps: Option<StampMap>,
-    /// Keeps the kernel's stamping on: it is switched on with a delay by the first socket that
-    /// asks, so that the first connections would have no stamps.
+    /// Keeps the kernel's stamping on.
     _stamping: Option<Socket>,
     /// Whether completions in the kernel's overflow list come at the next enter.
     overflowed: bool,

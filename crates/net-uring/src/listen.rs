@@ -1,13 +1,16 @@
 //! Listeners: made as ordinary sockets, then moved into the ring's file table.
 
 use std::io;
-use std::mem::size_of_val;
+use std::mem::{MaybeUninit, size_of_val};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 
+use ridgeline_clock::{Clock, MonotonicClock, Nanos};
 use ridgeline_net::Peer;
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, MaybeUninitSlice, MsgHdrMut, SockAddr, Socket, Type};
 
 use crate::driver::UringDriver;
+use crate::message;
 use crate::ops::{LISTENER_FILES, STAMPS};
 
 /// Listeners of one driver.
@@ -71,10 +74,31 @@ impl UringDriver {
     }
 }
 
-/// A socket that does nothing but ask for stamps.
+/// How long the kernel may take to switch stamping on; beyond it the first reads may lack stamps,
+/// which is counted.
+const STAMPING_WITHIN: Nanos = Nanos::from_millis(100);
+
+/// A socket that asks for stamps, so that the kernel makes them: it switches stamping on for the
+/// first socket that asks, but some time later. Writes to itself until a stamp is seen.
 pub(crate) fn stamping_socket() -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     ask_for_stamps(&socket)?;
+    socket.set_read_timeout(Some(Nanos::from_millis(1).into()))?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+    socket.connect(&socket.local_addr()?)?;
+    let deadline = MonotonicClock.now() + STAMPING_WITHIN;
+    while MonotonicClock.now() < deadline {
+        socket.send(&[0])?;
+        let mut control = [MaybeUninit::new(0); message::CONTROL];
+        let mut byte = [MaybeUninit::uninit()];
+        let mut parts = [MaybeUninitSlice::new(&mut byte)];
+        let mut header = MsgHdrMut::new()
+            .with_buffers(&mut parts)
+            .with_control(&mut control);
+        if socket.recvmsg(&mut header, 0).is_ok() && header.control_len() > 0 {
+            break;
+        }
+    }
     Ok(socket)
 }
 
