@@ -2,7 +2,8 @@
 //!
 //! What this is: the [`Timeline`] of a request with every formula and its source; the [`Collector`]
 //! of a shard, which pools finished requests into [`Distribution`]s and merges with those of other
-//! shards; SLOs and goodput ([`Slo`], [`Goodput`]).
+//! shards; SLOs and goodput ([`Slo`], [`Goodput`]); and the verdict ([`verdict::judge`]), which says
+//! from the [`verdict::Evidence`] whether the numbers are the server's or the client's.
 //!
 //! What this is not: a clock (every time is an argument), a network, a file format or a table. It
 //! keeps no request: exact percentiles come from records ([`Convention::of_sorted`]).
@@ -62,6 +63,7 @@ mod slo;
 mod tally;
 mod throughput;
 mod timeline;
+pub mod verdict;
 
 pub use collector::{Arrived, Collector, Counts, Tokens, TokensBySource};
 pub use distribution::{Distribution, SPAN_MAX, Summary};

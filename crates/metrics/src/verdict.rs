@@ -1,0 +1,120 @@
+//! The verdict: are the numbers the server's, or the client's?
+//!
+//! [`judge`] takes the [`Evidence`] of a run and the [`VerdictLimits`] of its plan and answers with a
+//! status, what limited the run, and a reason for each limit that was passed, with its value, limit
+//! and remedy. It decides by numbers alone, so that a verdict can be checked from its report.
+
+mod ending;
+mod evidence;
+mod limits;
+mod reason;
+mod rows;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use ending::Ending;
+pub use evidence::{BelowFloor, Evidence, Exhausted, Load, Resource, ShardLoad};
+pub use limits::{LimitsError, VerdictLimits};
+pub use reason::{Code, Reason, Unit};
+
+use rows::ROWS;
+
+/// How far the numbers can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Nothing speaks against them.
+    Valid,
+    /// With the caution that the reasons give.
+    Degraded,
+    /// They do not show what was asked for.
+    Invalid,
+}
+
+/// What kept the run from going faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitedBy {
+    /// This program or its machine.
+    Client,
+    /// The endpoint.
+    Server,
+    /// The load that was asked for: the schedule was followed, and nothing was near its limit.
+    Load,
+    /// Too short a run to judge.
+    None,
+}
+
+/// The judgement of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The worst status of the reasons; valid without any.
+    pub status: Status,
+    /// What kept the run from going faster.
+    pub limited_by: LimitedBy,
+    /// Every limit that was passed, in the order of the table.
+    pub reasons: Vec<Reason>,
+}
+
+/// Judges a run.
+#[must_use]
+pub fn judge(evidence: &Evidence, limits: &VerdictLimits) -> Verdict {
+    let reasons: Vec<Reason> = ROWS.iter().flat_map(|row| row(evidence, limits)).collect();
+    let status = reasons
+        .iter()
+        .map(|reason| reason.status)
+        .max()
+        .unwrap_or(Status::Valid);
+    Verdict {
+        status,
+        limited_by: limited_by(evidence, limits, &reasons),
+        reasons,
+    }
+}
+
+/// The client, if any of its own limits was passed. A cap on the concurrency of a rate is different:
+/// requests wait because the server has not answered the earlier ones, and then the wait also shows as
+/// lag and as requests not sent.
+fn limited_by(evidence: &Evidence, limits: &VerdictLimits, reasons: &[Reason]) -> LimitedBy {
+    let found = |of: fn(Code) -> bool| reasons.iter().any(|reason| of(reason.code));
+    let capped = found(|code| code == Code::Capped);
+    if found(Code::is_clients) || (!capped && found(Code::is_schedules)) {
+        LimitedBy::Client
+    } else if capped {
+        LimitedBy::Server
+    } else if evidence.is_short(limits) {
+        LimitedBy::None
+    } else if found(|code| matches!(code, Code::Errors | Code::Censored)) {
+        LimitedBy::Server
+    } else if matches!(evidence.load, Load::Timed { .. }) {
+        LimitedBy::Load
+    } else {
+        LimitedBy::Server
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Valid => "valid",
+            Self::Degraded => "degraded",
+            Self::Invalid => "invalid",
+        })
+    }
+}
+
+impl fmt::Display for LimitedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Client => "client",
+            Self::Server => "server",
+            Self::Load => "load",
+            Self::None => "none",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
