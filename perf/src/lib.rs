@@ -27,6 +27,7 @@ pub mod machine;
 pub mod pair;
 pub mod pass;
 pub mod payload;
+pub mod program;
 pub mod ring;
 pub mod server;
 pub mod sleeper;

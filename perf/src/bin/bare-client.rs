@@ -4,11 +4,12 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use ridgeline_clock::Nanos;
 use ridgeline_perf::client::{self, Load, Stop};
-use ridgeline_perf::{machine, payload};
+use ridgeline_perf::{machine, payload, program};
 
 /// A closed loop over a bare io_uring: the client CPU time below which nothing goes.
 #[derive(Debug, Parser)]
@@ -50,8 +51,11 @@ enum Mode {
     Stream,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    program::end(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     args.core.map_or(Ok(()), machine::pin)?;
     let text = args
         .address
@@ -80,5 +84,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             .unwrap_or(if stream { 16384 } else { 4096 }),
     })?;
     println!("{}", serde_json::to_string(&outcome)?);
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -2,10 +2,12 @@
 #![expect(clippy::print_stdout, reason = "its one line of output")]
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use clap::Parser;
 use ridgeline_clock::Nanos;
 use ridgeline_perf::pair::{self, Exchange};
+use ridgeline_perf::program;
 
 /// One thread writes at known times over loopback TCP, another reads with kernel stamps.
 #[derive(Debug, Parser)]
@@ -27,8 +29,11 @@ struct Args {
     read_core: Option<usize>,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    program::end(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     if !(args.rate > 0.0 && args.rate <= 1e6 && args.seconds >= 0.0 && args.seconds <= 3600.0) {
         return Err("--rate must be above 0 and at most 1e6, --seconds at most 3600".into());
     }
@@ -40,5 +45,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         read_core: args.read_core,
     })?;
     println!("{}", serde_json::to_string(&truth)?);
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -4,11 +4,12 @@
 use std::error::Error;
 use std::io::stdin;
 use std::os::fd::AsFd as _;
+use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use ridgeline_clock::Nanos;
-use ridgeline_perf::machine;
 use ridgeline_perf::server::{self, Server, Sizes};
+use ridgeline_perf::{machine, program};
 
 /// An OpenAI-shaped server over a bare io_uring: the server that a client is least limited by.
 #[derive(Debug, Parser)]
@@ -54,8 +55,11 @@ enum Mode {
     Timed,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    program::end(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     args.core.map_or(Ok(()), machine::pin)?;
     let mode = match args.mode {
         Mode::Request => server::Mode::Request,
@@ -72,5 +76,5 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("listening on http://{}", server.address());
     let input = stdin();
     server.serve(args.attached.then(|| input.as_fd()))?;
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

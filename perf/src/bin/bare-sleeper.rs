@@ -2,11 +2,12 @@
 #![expect(clippy::print_stdout, reason = "its one line of output")]
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use clap::Parser;
 use ridgeline_clock::Nanos;
-use ridgeline_perf::machine;
 use ridgeline_perf::sleeper::{self, Rhythm};
+use ridgeline_perf::{machine, program};
 
 /// Waits in an io_uring for absolute deadlines at a constant rate and prints how late it was.
 #[derive(Debug, Parser)]
@@ -29,8 +30,11 @@ struct Args {
     core: Option<usize>,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    program::end(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     if !(args.rate > 0.0 && args.rate <= 1e7 && args.seconds >= 0.0 && args.seconds <= 3600.0) {
         return Err("--rate must be above 0 and at most 1e7, --seconds at most 3600".into());
     }
@@ -42,5 +46,5 @@ fn main() -> Result<(), Box<dyn Error>> {
         spin: Nanos::from_micros(args.spin_us),
     })?;
     println!("{}", serde_json::to_string(&met)?);
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -2,11 +2,12 @@
 #![expect(clippy::print_stdout, reason = "its lines of output")]
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use clap::Parser;
 use ridgeline_clock::Nanos;
-use ridgeline_perf::machine;
 use ridgeline_perf::pass::{Kind, measure, stream_of};
+use ridgeline_perf::{machine, program};
 
 /// Passes over a chat stream in memory; one line of JSON per kind of pass.
 #[derive(Debug, Parser)]
@@ -22,13 +23,16 @@ struct Args {
     core: Option<usize>,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    program::end(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     args.core.map_or(Ok(()), machine::pin)?;
     let (stream, events) = stream_of(args.bytes as usize);
     for kind in Kind::ALL {
         let speed = measure(kind, &stream, events, Nanos::from_secs_f64(args.seconds));
         println!("{}", serde_json::to_string(&speed)?);
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use ridgeline_clock::Nanos;
+use ridgeline_perf::program;
 use ridgeline_perf::versus::{self, Options, Preset};
 
 /// Ridgeline against the bare ceilings, in rounds of A B B A; read perf/METHOD.md first.
@@ -57,8 +58,11 @@ struct Args {
     check: bool,
 }
 
-fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    program::end(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     if args.preset == Preset::Wrk && !is_installed("wrk") {
         println!("wrk is not installed: skipped");
         return Ok(ExitCode::SUCCESS);
@@ -76,7 +80,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         timestamps: args.timestamps,
         seconds: args.seconds,
         rate: args.rate,
-        ridgeline: args.ridgeline.unwrap_or_else(|| programs.join("ridgeline")),
+        ridgeline: args
+            .ridgeline
+            .clone()
+            .unwrap_or_else(|| programs.join("ridgeline")),
         programs,
         server_core: args.server_core,
         client_core: args.client_core,

@@ -1,0 +1,138 @@
+//! The comparison as a whole, with programs that are there and with a stand-in for ridgeline.
+
+#![expect(clippy::unwrap_used, reason = "a test's own steps")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Runs on a core that is allowed here, whichever that is.
+fn versus(args: &[&str]) -> Output {
+    let core = rustix::thread::sched_getcpu().to_string();
+    Command::new(env!("CARGO_BIN_EXE_versus"))
+        .args(args)
+        .args(["--server-core", &core, "--client-core", &core])
+        .output()
+        .unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = str::from_utf8(&output.stdout).unwrap();
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+/// A program that writes `report.json` as ridgeline does, for 500 requests in 2 s.
+fn stand_in(folder: &Path, failed: u32) -> PathBuf {
+    let path = folder.join("ridgeline");
+    let report = format!(
+        r#"{{"verdict":{{"status":"valid"}},"load":{{"completed":500,"failed":{failed},
+           "duration_ns":2000000000,"schedule_lag_ns":{{"p50":0}}}}}}"#
+    );
+    let script = format!(
+        "#!/bin/sh\nwhile [ $# -gt 1 ]; do [ \"$1\" = --output-dir ] && dir=$2; shift; done\n\
+         cat > \"$dir/report.json\" <<'END'\n{report}\nEND\n"
+    );
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn the_bare_client_is_compared_with_itself() {
+    let output = versus(&["self", "--rounds", "2", "--requests", "300"]);
+    let value = json(&output);
+    assert_eq!(value["preset"], "self");
+    let rounds = value["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 2);
+    for sample in rounds.iter().flat_map(|round| round.as_array().unwrap()) {
+        assert_eq!(sample["requests"], 300);
+        assert!(sample["wall_ns"].as_u64() >= sample["elapsed_ns"].as_u64());
+    }
+    let figure = &value["figures"][0];
+    assert_eq!(figure["measure"], "cpu_ns_per_request");
+    assert!(figure["a"].as_f64().unwrap() > 0.0 && figure["value"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_report_in_the_output_folder_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let ridgeline = stand_in(folder.path(), 0);
+    let ridgeline = ridgeline.to_str().unwrap();
+    let flags = [
+        "--rounds",
+        "1",
+        "--requests",
+        "200",
+        "--ridgeline",
+        ridgeline,
+    ];
+    for (preset, measure, b) in [
+        ("request", "requests_per_s", 250.0),
+        ("offline", "requests_per_s", 250.0),
+        ("paced", "events_per_s", 2500.0),
+        ("coalesced", "events_per_s", 2500.0),
+    ] {
+        let value = json(&versus(&[&[preset, "--events", "10"], &flags[..]].concat()));
+        let figure = &value["figures"][1];
+        assert_eq!(figure["measure"], measure);
+        assert_eq!(figure["b"], b);
+        assert_eq!(
+            value["rounds"][0][0]["requests"], 200,
+            "A is the bare client"
+        );
+        assert_eq!(value["rounds"][0][1]["requests"], 500, "B is the other");
+        assert_eq!(value["rounds"][0][1]["verdict"], "valid");
+    }
+    let value = json(&versus(&[&["memory"], &flags[..]].concat()));
+    assert_eq!(value["figures"][0]["measure"], "resident_bytes");
+    let lag = [&["lag", "--seconds", "1", "--rate", "500"], &flags[..]].concat();
+    let value = json(&versus(&lag));
+    assert_eq!(value["figures"][0]["b"], 0.0);
+    assert_eq!(
+        value["rounds"][0][0]["requests"], 500,
+        "deadlines of the sleeper"
+    );
+}
+
+#[test]
+fn a_broken_promise_is_a_code_and_a_failed_run_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let ridgeline = stand_in(folder.path(), 0);
+    let flags = [
+        "request",
+        "--rounds",
+        "1",
+        "--requests",
+        "2000",
+        "--check",
+        "--ridgeline",
+    ];
+    // 250 requests per second are far below what the bare client does.
+    let output = versus(&[&flags[..], &[ridgeline.to_str().unwrap()]].concat());
+    assert_eq!(
+        output.status.code(),
+        Some(5),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(String::from_utf8_lossy(&output.stdout).contains("BROKEN"));
+    let ridgeline = stand_in(folder.path(), 3);
+    let output = versus(&[&flags[..], &[ridgeline.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("error: ridgeline: 3 requests failed"),
+        "{said}"
+    );
+    let output = versus(&[&flags[..], &["no such program"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("build it first"));
+}
