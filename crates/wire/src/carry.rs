@@ -215,6 +215,7 @@ impl Carry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutate;
 
     #[test]
     fn small_units_stay_inline() {
@@ -271,5 +272,37 @@ mod tests {
             carries[0].push(&mut pool, &[0; usize::BITS as usize]),
             Err(CarryFull)
         );
+    }
+    /// Random pushes and clears of several connections against plain vectors.
+    #[test]
+    fn the_bytes_and_the_bound_hold_under_any_use() {
+        mutate::rounds(2_000, |seed, rng| {
+            let bytes_max = 1024 << rng.below(6);
+            let mut pool = CarryPool::new(bytes_max);
+            let mut carries: Vec<_> = (0..4).map(|_| (Carry::new(100), Vec::new())).collect();
+            for step in 0..60_u8 {
+                let (carry, expected) = &mut carries[rng.below(4)];
+                if rng.below(4) == 0 {
+                    carry.clear(&mut pool);
+                    expected.clear();
+                } else {
+                    let bytes = vec![step; rng.below(3000)];
+                    let refused = pool.refused();
+                    match carry.push(&mut pool, &bytes) {
+                        Ok(()) => expected.extend_from_slice(&bytes),
+                        Err(CarryFull) => assert_eq!(pool.refused(), refused + 1),
+                    }
+                }
+                assert!(pool.held_bytes() <= bytes_max, "seed {seed}");
+                for (carry, expected) in &carries {
+                    assert_eq!(carry.as_slice(), *expected, "seed {seed}");
+                }
+            }
+            for (carry, _) in &mut carries {
+                carry.clear(&mut pool);
+                assert!(carry.is_empty());
+            }
+            assert_eq!(pool.lent_bytes, 0, "seed {seed}");
+        });
     }
 }

@@ -63,8 +63,14 @@ impl Chunked {
         if self.state == State::Size
             && let Some((size, line_len)) = plain_size_line(input)
         {
-            *input = &input[line_len..];
-            self.left = size;
+            let rest = &input[line_len..];
+            // A chunk that is whole in this read leaves the state as it is.
+            if let Some((data, [b'\r', b'\n', after @ ..])) = rest.split_at_checked(size) {
+                *input = after;
+                return Ok(Piece::Data(data));
+            }
+            *input = rest;
+            self.left = size as u64;
             self.state = State::Data;
         }
         if self.state == State::Data {
@@ -174,15 +180,15 @@ impl Chunked {
     }
 }
 
-/// The size and the bytes of a chunk-size line that is whole, short, plain and not the last.
+/// The size, and the length of its line, if that is whole, short, plain and not the last.
 #[inline]
-fn plain_size_line(input: &[u8]) -> Option<(u64, usize)> {
+fn plain_size_line(input: &[u8]) -> Option<(usize, usize)> {
     let mut size = 0;
-    for place in 0..8 {
+    for place in 0..7 {
         let byte = *input.get(place)?;
         let digit = hex_digit(byte);
         if digit < 16 {
-            size = size << 4 | u64::from(digit);
+            size = size << 4 | usize::from(digit);
         } else {
             let plain = size > 0 && byte == b'\r' && input.get(place + 1) == Some(&b'\n');
             return plain.then_some((size, place + 2));

@@ -256,3 +256,44 @@ impl Guard {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_told_from_control_bytes_at_every_place_and_length() {
+        for len in 0..40 {
+            let mut bytes = vec![b' '; len];
+            for place in 0..len {
+                for byte in 0..=255_u8 {
+                    // The neighbours are bytes at which a borrow could stop or begin.
+                    bytes.fill(if byte % 2 == 0 { b' ' } else { b'~' });
+                    bytes[place] = byte;
+                    let expected = byte == b'\t' || !byte.is_ascii_control();
+                    assert_eq!(is_text(&bytes), expected, "{byte} at {place} of {len}");
+                }
+            }
+            assert!(is_text(&b"\t\x80 \xff~".repeat(len)));
+        }
+    }
+
+    #[test]
+    fn fields_have_a_token_a_colon_and_trimmed_text() {
+        for (line, expected) in [
+            (&b"A:"[..], Ok((&b"A"[..], &b""[..]))),
+            (b"a-b: c", Ok((b"a-b", b"c"))),
+            (b"a:\t b:c \t", Ok((b"a", b"b:c"))),
+            (b"a: b\tc\xff", Ok((b"a", b"b\tc\xff"))),
+            (b"a", Err(NO_COLON)),
+            (b":b", Err(BAD_NAME)),
+            (b"a :b", Err(BAD_NAME)),
+            (b"\xe9: b", Err(BAD_NAME)),
+            (b"a\rb: c", Err(NO_COLON)),
+            (b"a: b\rc", Err(BARE_CR)),
+            (b"a: b\0c\rd", Err(CONTROL)),
+        ] {
+            assert_eq!(field(line), expected, "{}", line.escape_ascii());
+        }
+    }
+}

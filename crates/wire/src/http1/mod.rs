@@ -8,6 +8,8 @@
 mod chunked;
 mod framing;
 mod head;
+#[cfg(test)]
+mod oracle;
 mod request;
 mod response;
 mod template;

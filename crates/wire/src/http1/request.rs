@@ -497,3 +497,6 @@ fn may_begin_request_line(start: &[u8]) -> bool {
         None => start.len() <= METHOD_BYTES_MAX,
     }
 }
+
+#[cfg(test)]
+mod tests;
