@@ -49,8 +49,8 @@ pub struct LoadOptions<'a> {
     pub tokenizer: Option<&'a Tokenizer>,
     /// Ask for at most as many tokens as the recorded answer of a conversation has.
     pub answer_lengths: bool,
-    /// The largest file. Memory while loading is at most twice that: the file, and the samples,
-    /// whose text is part of it (and 88 bytes for each sample).
+    /// The largest file. Memory while loading is at most the file, the samples' text, which is
+    /// part of it, and some 100 bytes for each sample and for each of its extra members.
     pub file_bytes_max: u64,
     /// The longest line of JSONL and the longest record of CSV.
     pub line_bytes_max: usize,
