@@ -259,17 +259,21 @@ impl Collector {
     }
 
     fn success(&mut self, finished: &Finished<'_>, log: &mut GapLog, pool: &mut GapPool) {
-        let judged = |metric| value_ns(finished, log, metric);
-        let good = self.judge.success(judged);
-        for metric in PER_REQUEST {
-            if let Some(ns) = value_ns(finished, log, metric) {
-                self.at(metric).record(nearest(ns));
-            }
-        }
-        if let Some(connect) = finished.timeline.connect {
-            self.at(Metric::Connect).record(connect);
-        }
-        if finished.streamed {
+        let good = self.judge.success(|metric| value_ns(finished, log, metric));
+        let Finished {
+            timeline, streamed, ..
+        } = finished;
+        self.sample(Metric::Latency, timeline.latency(*streamed));
+        self.sample(
+            Metric::LatencyFromSchedule,
+            timeline.latency_from_schedule(*streamed),
+        );
+        self.sample(Metric::Connect, timeline.connect);
+        if *streamed {
+            self.sample(Metric::Ttft, timeline.ttft());
+            self.sample(Metric::TtftFromSchedule, timeline.ttft_from_schedule());
+            self.sample(Metric::Ttfo, timeline.ttfo());
+            self.sample(Metric::Tpot, finished.tpot().map(nearest));
             log.commit(&mut self.gaps, pool);
         }
         if let Some(reason) = finished.finish_reason {
@@ -482,6 +486,13 @@ impl Collector {
         &mut self.distributions[place(metric).expect("not made from gaps")]
     }
 
+    #[inline]
+    fn sample(&mut self, metric: Metric, span: Option<Nanos>) {
+        if let Some(span) = span {
+            self.at(metric).record(span);
+        }
+    }
+
     fn counts_mut(&mut self, phase: Phase) -> &mut Counts {
         match phase {
             Phase::Warmup => &mut self.warmup,
@@ -489,16 +500,6 @@ impl Collector {
         }
     }
 }
-
-/// The metrics that every success has one sample of, if any.
-const PER_REQUEST: [Metric; 6] = [
-    Metric::Latency,
-    Metric::LatencyFromSchedule,
-    Metric::Ttft,
-    Metric::TtftFromSchedule,
-    Metric::Ttfo,
-    Metric::Tpot,
-];
 
 /// One request's figure of a metric that an SLO may limit, ns.
 fn value_ns(finished: &Finished<'_>, log: &GapLog, metric: Metric) -> Option<f64> {
@@ -526,7 +527,7 @@ fn value_ns(finished: &Finished<'_>, log: &GapLog, metric: Metric) -> Option<f64
     reason = "spans are not negative, and longer ones than u64 saturate"
 )]
 fn nearest(ns: f64) -> Nanos {
-    Nanos(ns.round() as u64)
+    Nanos((ns + 0.5) as u64)
 }
 
 impl Counts {

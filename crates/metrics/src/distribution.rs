@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use ridgeline_clock::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::Percentile;
+use crate::{Convention, Percentile};
 
 /// The longest span that is told apart from longer ones: 2 h 26 min. Longer ones count as this.
 pub const SPAN_MAX: Nanos = Nanos((1 << 43) - 1);
@@ -72,6 +72,9 @@ impl Default for Distribution {
 }
 
 impl Distribution {
+    /// How percentiles are read off, to be named in reports.
+    pub const CONVENTION: Convention = Convention::NearestRank;
+
     /// An empty distribution with all the memory it will use.
     #[must_use]
     pub fn new() -> Self {
@@ -353,7 +356,6 @@ impl<'de> Deserialize<'de> for Distribution {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Convention;
     use proptest::prelude::*;
 
     fn of(spans: &[u64]) -> Distribution {
@@ -436,7 +438,7 @@ mod tests {
                 summary.p90, summary.p95, summary.p99, summary.p99_9,
             ];
             for (percentile, found) in Percentile::SUMMARY.into_iter().zip(found) {
-                let exact = Convention::NearestRank.of_sorted(&spans, percentile).unwrap();
+                let exact = Distribution::CONVENTION.of_sorted(&spans, percentile).unwrap();
                 let error = found as f64 - exact;
                 prop_assert!((0.0..=exact / 1_000.0).contains(&error), "{percentile}: {error}");
             }

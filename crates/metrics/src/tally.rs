@@ -21,7 +21,7 @@ pub struct Tally {
     rest: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct Name {
     bytes: [u8; NAME_BYTES_MAX],
     len: u8,
@@ -37,8 +37,12 @@ impl Name {
         Some(Self { bytes, len })
     }
 
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
     fn as_str(&self) -> &str {
-        str::from_utf8(&self.bytes[..usize::from(self.len)]).expect("made from a str, whole")
+        str::from_utf8(self.bytes()).expect("made from a str, whole")
     }
 }
 
@@ -58,13 +62,13 @@ impl Tally {
     }
 
     fn add_n(&mut self, name: &str, times: u64) {
-        let Some(name) = Name::new(name) else {
-            self.rest += times;
-            return;
-        };
-        if let Some((_, count)) = self.names.iter_mut().find(|(known, _)| *known == name) {
+        let known = self
+            .names
+            .iter_mut()
+            .find(|(known, _)| known.bytes() == name.as_bytes());
+        if let Some((_, count)) = known {
             *count += times;
-        } else if self.names.len() < NAMES_MAX {
+        } else if let Some(name) = Name::new(name).filter(|_| self.names.len() < NAMES_MAX) {
             self.names.push((name, times));
         } else {
             self.rest += times;

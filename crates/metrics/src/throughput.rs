@@ -115,9 +115,11 @@ impl Throughput {
 
 /// The part of `total` that `part` of `whole` events stand for, to the nearest whole.
 pub(crate) fn prorate(total: u64, part: u32, whole: u32) -> u64 {
-    let whole = u128::from(whole.max(1));
-    let part = u128::from(part).min(whole);
-    let scaled = (u128::from(total) * part * 2 + whole) / (2 * whole);
+    if part >= whole {
+        return if whole == 0 { 0 } else { total };
+    }
+    let whole = u128::from(whole);
+    let scaled = (u128::from(total) * u128::from(part) * 2 + whole) / (2 * whole);
     u64::try_from(scaled).unwrap_or(total)
 }
 

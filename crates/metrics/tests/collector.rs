@@ -355,6 +355,9 @@ fn check_counts(collector: &Collector, all: &[Request]) {
 }
 
 proptest! {
+    // A collector takes 4 MB: fewer cases than usual, of up to 25 requests each.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn a_collector_agrees_with_lists(all in requests()) {
         let collector = collect(&all, &[], None, 64);
@@ -411,7 +414,8 @@ proptest! {
     }
 
     #[test]
-    fn logs_in_flight_together_do_not_mix(all in requests(), blocks in 200..201_u32) {
+    fn logs_in_flight_together_do_not_mix(all in requests()) {
+        let blocks = 400;
         let (mut collector, mut pool) = (Collector::new(&[]), GapPool::new(blocks));
         let mut logs: Vec<GapLog> = all.iter().map(|_| GapLog::new()).collect();
         let most = all.iter().map(|request| request.events.len()).max().unwrap_or(0);
