@@ -307,6 +307,11 @@ fn expect_is_answered_when_the_body_is_waited_for() {
     fed.feed(token, &rest[..4]);
     fed.feed(token, &rest[4..]);
     assert_eq!(responses(&fed.take(token))[0].status, 200);
+    // A part of it comes along: the rest will too.
+    fed.feed(token, &[head, &rest[..4]].concat());
+    assert!(fed.take(token).is_empty());
+    fed.feed(token, &rest[4..]);
+    assert_eq!(responses(&fed.take(token)).len(), 1);
     // Not before the answer to an earlier request.
     let mut fed = Fed::new(&modelled());
     let token = fed.accept();

@@ -230,13 +230,19 @@ fn a_reader_that_does_not_read_is_owed_a_bounded_number_of_sends() {
 
 #[test]
 fn the_bytes_of_a_reader_that_does_not_read_are_bounded_too() {
-    let config = with(|limits| limits.queued_bytes_max = 10_000);
+    let mode = Mode::Model {
+        time_to_first_token: Nanos::ZERO,
+        inter_token_latency: Nanos::ZERO,
+    };
+    let config = ServerConfig {
+        mode,
+        ..with(|limits| limits.queued_bytes_max = 10_000)
+    };
     let mut fed = Fed::new(&config);
     let token = fed.accept();
     fed.stuck = true;
     for _ in 0..20 {
         fed.feed(token, &chat(r#","stream":true,"max_tokens":500"#));
-        fed.run(fed.now + Nanos::from_secs(9));
     }
     let queued: usize = fed.unfinished.iter().map(|(_, head, _)| head.len()).sum();
     assert!(
