@@ -32,10 +32,9 @@ fn bad(name: &str, bytes: &[u8], options: &LoadOptions<'_>) -> String {
         message.len() < 2_000 && !message.contains('\n'),
         "one bounded line: {message}"
     );
-    let start = message
-        .find(name)
-        .unwrap_or_else(|| panic!("names the file: {message}"));
-    message[start..].to_owned()
+    let place = format!("/{name}");
+    let start = message.find(&place).expect("the message names the file");
+    message[start + 1..].to_owned()
 }
 
 fn prompt(sample: &Sample) -> &str {
