@@ -248,7 +248,9 @@ impl Collector {
             cap_wait,
             ..
         } = finished;
-        self.at(Metric::ScheduleLag).record(timeline.schedule_lag());
+        // Waiting for the cap was asked for: it has a name of its own.
+        self.at(Metric::ScheduleLag)
+            .record(timeline.schedule_lag() - *cap_wait);
         self.at(Metric::PoolWait).record(*pool_wait);
         self.at(Metric::CapWait).record(*cap_wait);
         self.cap_waited += u64::from(*cap_wait > Nanos::ZERO);

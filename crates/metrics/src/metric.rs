@@ -28,8 +28,8 @@ pub enum Metric {
     Icl,
     /// How long a new connection took, of successes that needed one.
     Connect,
-    /// [`crate::Timeline::schedule_lag`], of every measured request, however it ended: it judges the
-    /// client. Like inference-perf's `schedule_delay`.
+    /// [`crate::Timeline::schedule_lag`] without the wait under a concurrency cap, of every measured
+    /// request, however it ended: it judges the client. Like inference-perf's `schedule_delay`.
     ScheduleLag,
     /// The wait for a free connection, of every measured request.
     PoolWait,

@@ -299,7 +299,7 @@ fn check_summaries(collector: &Collector, all: &[Request]) {
     check(
         "lag",
         &collector.distribution(Metric::ScheduleLag),
-        client(|r| r.lag),
+        client(|r| r.lag.saturating_sub(r.cap_wait)),
     );
     check(
         "cap_wait",
