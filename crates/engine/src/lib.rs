@@ -1,1 +1,60 @@
-//! placeholder
+//! The load engine: shards that start requests when the plan says so, read their answers, and
+//! hand back numbers.
+//!
+//! What this is: [`Plan`] (what to do), [`Shard`] (one share of it, as a state machine that is
+//! told the time and handed the bytes), [`drive`] (the loop that joins a shard to a driver) and
+//! [`run()`] (threads, pinning, merging).
+//!
+//! What this is not: it names no backend and reads no clock on the data path (generic over
+//! [`Driver`](ridgeline_net::Driver) and [`Clock`](ridgeline_clock::Clock)), and it prints and
+//! writes nothing.
+//!
+//! ```
+//! use ridgeline_engine::RequestId;
+//! // Every request carries its name on the wire, so that a server's log can be joined with ours.
+//! assert_eq!(RequestId::new(1, 42).to_string(), "rl-00000001-000000000000002a");
+//! ```
+#![forbid(unsafe_code)]
+
+mod connection;
+mod control;
+mod drive;
+mod limits;
+mod list;
+mod plan;
+mod record;
+mod requests;
+mod run;
+mod shard;
+mod sink;
+mod slot;
+mod source;
+mod window;
+
+pub use control::{Control, Live, LiveTotals};
+pub use drive::{Pace, drive};
+pub use limits::{Limits, MemoryLine};
+pub use plan::{Load, Plan, Target};
+pub use record::{Details, Outcome, Record};
+pub use requests::{RequestId, Requests, id_prefix};
+pub use run::{RunResult, ShardReport, run};
+pub use shard::{Exhausted, Shard, ShardResult};
+pub use window::window;
+
+/// What keeps a run from being made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The schedule of the plan makes no sense.
+    #[error(transparent)]
+    Schedule(#[from] ridgeline_schedule::ScheduleError),
+    /// A driver could not be built or could not go on.
+    #[error(transparent)]
+    Driver(#[from] ridgeline_net::DriverError),
+    /// A thread could not be started.
+    #[error("cannot start a shard's thread: {0}")]
+    Thread(std::io::Error),
+    /// A shard's thread ended by a fault of the program.
+    #[error("a shard stopped by an internal fault; please report it")]
+    Panicked,
+}

@@ -1,0 +1,64 @@
+use ridgeline_clock::Nanos;
+use ridgeline_net::Token;
+use ridgeline_wire::carry::Carry;
+use ridgeline_wire::http1::ResponseDecoder;
+
+use crate::limits::Limits;
+
+/// Bytes of one connection in its slab, without its buffers.
+pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>();
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The place is free.
+    Free,
+    /// Being set up for the slot that asked for it.
+    Connecting,
+    /// Up, and carrying nothing.
+    Idle,
+    /// Carrying an exchange.
+    Busy,
+    /// Given up: waiting for the driver to say that it is gone.
+    Closing,
+}
+
+/// One connection to the endpoint.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) generation: u32,
+    pub(crate) state: State,
+    /// The slot whose exchange it carries.
+    pub(crate) slot: Option<u32>,
+    /// Whether it carried an exchange before this one: only then may the endpoint have closed it
+    /// for being idle.
+    pub(crate) reused: bool,
+    /// When setting it up began.
+    pub(crate) opening_since: Nanos,
+    pub(crate) http: ResponseDecoder,
+    pub(crate) carry: Carry,
+    /// The buffer of the request head; with the driver while it is sent.
+    pub(crate) head: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            generation: 0,
+            state: State::Free,
+            slot: None,
+            reused: false,
+            opening_since: Nanos::ZERO,
+            http: ResponseDecoder::new(limits.head_bytes_max),
+            carry: Carry::new(limits.carry_inline_bytes),
+            head: Vec::with_capacity(limits.send_inline_bytes),
+        }
+    }
+
+    pub(crate) fn token(&self, index: u32) -> Token {
+        Token {
+            index,
+            generation: self.generation,
+        }
+    }
+}

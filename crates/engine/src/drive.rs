@@ -1,0 +1,41 @@
+use ridgeline_clock::{Clock, Nanos};
+use ridgeline_net::{Driver, DriverError};
+
+use crate::shard::Shard;
+
+/// How one shard spent a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Turns of the driver.
+    pub turns: u64,
+    /// Time spent waiting in the kernel for something to happen.
+    pub waited: Nanos,
+    /// The longest stretch between two waits: nothing was sent or reaped meanwhile.
+    pub stall_max: Nanos,
+}
+
+/// Runs a shard on a driver until its phase is done. A runtime that owns its loop replaces this
+/// function and nothing else.
+///
+/// # Errors
+/// When the driver can't go on.
+pub fn drive<D: Driver, C: Clock>(
+    driver: &mut D,
+    shard: &mut Shard,
+    clock: &C,
+) -> Result<Pace, DriverError> {
+    let mut pace = Pace::default();
+    let mut reaped = clock.now();
+    loop {
+        let now = clock.now();
+        let deadline = shard.step(now, driver.commands());
+        if shard.is_done() {
+            return Ok(pace);
+        }
+        let turn = driver.turn(deadline, shard)?;
+        pace.turns += 1;
+        pace.waited += turn.waited;
+        pace.stall_max = pace.stall_max.max((turn.reaped - reaped) - turn.waited);
+        reaped = turn.reaped;
+    }
+}

@@ -1,0 +1,126 @@
+use ridgeline_metrics::GapPool;
+use ridgeline_wire::exchange::ExchangeLimits;
+
+/// Every bound of a run, fixed before it starts. Memory is their sum: see [`Limits::memory`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests in flight over all shards, where the load names no number of its own.
+    pub slots: u32,
+    /// Connections being set up at one time, per shard: no burst of SYNs.
+    pub connecting_max: u32,
+    /// A response head, status line and fields, trailers likewise.
+    pub head_bytes_max: usize,
+    /// One event of a stream.
+    pub event_bytes_max: usize,
+    /// The body of an answer that is not a stream.
+    pub body_bytes_max: usize,
+    /// Kept per connection for the start of an event or line that a read cut.
+    pub carry_inline_bytes: usize,
+    /// Lent by each shard to connections whose cut event is larger than that.
+    pub carry_pool_bytes_max: usize,
+    /// Kept per slot of the last fully parsed event: the exact fast path compares with it.
+    pub template_bytes_max: usize,
+    /// A request up to this size, head and body, is sent from one buffer of its connection.
+    pub send_inline_bytes: usize,
+    /// Gaps per slot, in a pool of the shard, that wait for their request to succeed. Longer
+    /// streams borrow what others leave; beyond that gaps are pooled early, and counted.
+    pub gap_events: u32,
+    /// Finished requests that may wait for the thread that writes records, per shard.
+    pub records_queued_max: usize,
+    /// Provided receive buffers of a ring: size of each.
+    pub receive_buffer_bytes: usize,
+    /// Provided receive buffers of a ring: how many.
+    pub receive_buffers: u16,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            slots: 4096,
+            connecting_max: 256,
+            head_bytes_max: 256 << 10,
+            event_bytes_max: 16 << 20,
+            body_bytes_max: 64 << 20,
+            carry_inline_bytes: 512,
+            carry_pool_bytes_max: 256 << 20,
+            template_bytes_max: 1024,
+            send_inline_bytes: 1024,
+            gap_events: 128,
+            records_queued_max: 1 << 16,
+            receive_buffer_bytes: 16 << 10,
+            receive_buffers: 256,
+        }
+    }
+}
+
+/// One consumer of memory: its name, and bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryLine {
+    /// What the bytes are for.
+    pub what: &'static str,
+    /// Bytes over all shards.
+    pub bytes: u64,
+}
+
+impl Limits {
+    /// What the exchanges are built with.
+    #[must_use]
+    pub const fn exchange(&self) -> ExchangeLimits {
+        ExchangeLimits {
+            event_bytes_max: self.event_bytes_max,
+            template_bytes_max: self.template_bytes_max,
+            body_bytes_max: self.body_bytes_max,
+        }
+    }
+
+    /// Connections of a shard with `slots` slots: one each, and room for those still closing.
+    #[must_use]
+    pub const fn connections(&self, slots: u32) -> u32 {
+        slots + slots / 8 + 16
+    }
+
+    /// Memory by consumer, allocated at start, for `shards` shards of `slots` slots each.
+    #[must_use]
+    pub fn memory(&self, shards: u32, slots: u32, record_bytes: usize) -> Vec<MemoryLine> {
+        let line = |what, each: usize, count: u64| MemoryLine {
+            what,
+            bytes: each as u64 * count,
+        };
+        let shards = u64::from(shards);
+        let slots_all = shards * u64::from(slots);
+        let connections_all = shards * u64::from(self.connections(slots));
+        vec![
+            // The state of a request and of the connection that carries it.
+            line("requests in flight", crate::slot::SLOT_BYTES, slots_all),
+            line(
+                "connections",
+                crate::connection::CONNECTION_BYTES,
+                connections_all,
+            ),
+            // The head (and a small body) of the request being sent.
+            line("send buffers", self.send_inline_bytes, connections_all),
+            // The start of an event that a read cut.
+            line("carry", self.carry_inline_bytes, connections_all),
+            // The bytes around the content of the last event.
+            line("event templates", self.template_bytes_max, slots_all),
+            // Gaps between events, until the request is known to have succeeded.
+            line(
+                "gaps",
+                GapPool::BLOCK_BYTES,
+                shards * u64::from(GapPool::blocks_for(slots, self.gap_events)),
+            ),
+            // What the kernel receives into.
+            line(
+                "receive buffers",
+                self.receive_buffer_bytes,
+                shards * u64::from(self.receive_buffers),
+            ),
+            // Finished requests on their way to the file.
+            line(
+                "records queued",
+                record_bytes,
+                shards * self.records_queued_max as u64,
+            ),
+        ]
+    }
+}

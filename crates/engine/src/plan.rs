@@ -1,0 +1,119 @@
+use std::net::IpAddr;
+
+use ridgeline_clock::Nanos;
+use ridgeline_metrics::Slo;
+use ridgeline_net::Peer;
+use ridgeline_schedule::{ScheduleSpec, StopRule};
+use ridgeline_wire::openai::EndpointType;
+use ridgeline_workload::Order;
+
+use crate::limits::Limits;
+
+/// The shape of the load: what makes a request start.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Load {
+    /// A request starts when the previous one of its slot is done.
+    Closed {
+        /// Requests in flight, over all shards.
+        concurrency: u32,
+    },
+    /// A request starts when the schedule says so, whatever came of the earlier ones.
+    Open {
+        /// The global schedule.
+        schedule: ScheduleSpec,
+        /// At most this many in flight over all shards; what is due beyond it waits.
+        concurrency_cap: Option<u32>,
+    },
+    /// Everything is due at the start.
+    Offline {
+        /// Requests in flight, over all shards.
+        concurrency: u32,
+    },
+}
+
+impl Load {
+    /// Whether arrivals come by a schedule of times.
+    #[must_use]
+    pub const fn is_timed(&self) -> bool {
+        matches!(self, Self::Open { .. })
+    }
+
+    /// The requests in flight that the load asks for, over all shards; none for an open loop.
+    #[must_use]
+    pub const fn concurrency(&self) -> Option<u32> {
+        match self {
+            Self::Closed { concurrency } | Self::Offline { concurrency } => Some(*concurrency),
+            Self::Open { .. } => None,
+        }
+    }
+}
+
+/// Where requests go, and from where.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The addresses of the endpoint, used in turn by new connections. At least one.
+    pub peers: Vec<Peer>,
+    /// Local addresses to connect from, used in turn by new connections. Empty: the kernel's
+    /// choice.
+    pub sources: Vec<IpAddr>,
+}
+
+/// The validated, immutable description of a run. Times are spans.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where requests go.
+    pub target: Target,
+    /// What an answer looks like.
+    pub endpoint: EndpointType,
+    /// Whether streamed answers are asked for.
+    pub streaming: bool,
+    /// What makes a request start.
+    pub load: Load,
+    /// When no more are started. At least one of its rules is set.
+    pub stop: StopRule,
+    /// Requests issued, and drained, before the measured phase, over all shards.
+    pub warmup_requests: u64,
+    /// The deadline of a whole request, from its first action.
+    pub timeout: Nanos,
+    /// How long requests in flight may go on after the last issue; then they are cancelled.
+    pub drain_timeout: Nanos,
+    /// The order in which samples are taken.
+    pub order: Order,
+    /// Service levels that goodput judges requests by.
+    pub slos: Vec<Slo>,
+    /// Whether the text of answers is kept in the records.
+    pub save_text: bool,
+    /// Whether the arrival of every content event is kept in the records.
+    pub save_events: bool,
+    /// Whether the kernel's receive stamps are used.
+    pub rx_timestamps: bool,
+    /// Shards: threads, each with a driver of its own.
+    pub shards: u32,
+    /// The core of each shard; `None` leaves the shards unpinned.
+    pub cores: Option<Vec<usize>>,
+    /// A share of the name of every request (`X-Request-Id`), the same for the whole run.
+    pub run_id: u32,
+    /// Every bound of the run.
+    pub limits: Limits,
+}
+
+impl Plan {
+    /// Shard `k`'s share of `total` things dealt out in turn to all shards.
+    #[must_use]
+    pub fn share(&self, total: u64, k: u32) -> u64 {
+        let shards = u64::from(self.shards);
+        total / shards + u64::from(u64::from(k) < total % shards)
+    }
+
+    /// The slots of shard `k`: requests it may have in flight.
+    #[must_use]
+    pub fn slots_of(&self, k: u32) -> u32 {
+        let total = match &self.load {
+            Load::Closed { concurrency } | Load::Offline { concurrency } => *concurrency,
+            Load::Open {
+                concurrency_cap, ..
+            } => concurrency_cap.unwrap_or(self.limits.slots),
+        };
+        u32::try_from(self.share(u64::from(total), k)).unwrap_or(u32::MAX)
+    }
+}

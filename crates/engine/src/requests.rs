@@ -1,0 +1,136 @@
+use bytes::Bytes;
+use ridgeline_wire::http1::RequestTemplate;
+
+/// Everything that can be sent, made before the run: one head template, one body per sample.
+#[derive(Debug)]
+pub struct Requests {
+    template: RequestTemplate,
+    bodies: Vec<Bytes>,
+    inline_bytes: usize,
+}
+
+impl Requests {
+    /// `bodies`: one per sample of the data set, at least one. Requests of up to `inline_bytes`
+    /// are sent from one buffer.
+    #[must_use]
+    pub fn new(template: RequestTemplate, bodies: Vec<Bytes>, inline_bytes: usize) -> Self {
+        assert!(!bodies.is_empty(), "a run needs a sample");
+        Self {
+            template,
+            bodies,
+            inline_bytes,
+        }
+    }
+
+    /// How many samples there are.
+    #[must_use]
+    pub fn samples(&self) -> u32 {
+        u32::try_from(self.bodies.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Writes request `index`, for `sample`, over `head` and returns what follows it: nothing
+    /// when the body is small enough to stand in `head` too.
+    pub(crate) fn write(&self, head: &mut Vec<u8>, index: u64, sample: u32) -> Bytes {
+        let body = &self.bodies[sample as usize];
+        self.template.write_head(index, body.len() as u64, head);
+        if head.len() + body.len() <= self.inline_bytes {
+            head.extend_from_slice(body);
+            return Bytes::new();
+        }
+        body.clone()
+    }
+}
+
+/// What the names of all requests of run `run` begin with (the template's `id_prefix`).
+#[must_use]
+pub fn id_prefix(run: u32) -> String {
+    format!("rl-{run:08x}-")
+}
+
+/// The name of a request on the wire, `X-Request-Id`: [`id_prefix`], and the request's index in 16
+/// hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId([u8; Self::LENGTH]);
+
+impl RequestId {
+    /// Its length in bytes.
+    pub const LENGTH: usize = 28;
+
+    /// The name of request `index` of run `run`.
+    #[must_use]
+    pub fn new(run: u32, index: u64) -> Self {
+        let mut name = *b"rl-00000000-0000000000000000";
+        write_hex(&mut name[3..11], u64::from(run));
+        write_hex(&mut name[12..], index);
+        Self(name)
+    }
+
+    /// The bytes, all of them ASCII.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for RequestId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|&byte| write!(f, "{}", char::from(byte)))
+    }
+}
+
+/// Writes `value` in lower-case hexadecimal over the whole of `digits`, cutting what is beyond.
+fn write_hex(digits: &mut [u8], mut value: u64) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(value & 15) as usize];
+        value >>= 4;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ridgeline_wire::http1::{Method, RequestOptions};
+
+    use super::*;
+
+    #[test]
+    fn the_name_in_the_records_is_the_one_on_the_wire() {
+        let template = RequestTemplate::new(&RequestOptions {
+            method: Method::Post,
+            target: "/",
+            host: "h",
+            accept: "*/*",
+            api_key: None,
+            id_prefix: &id_prefix(0xbeef),
+            headers: &[],
+        })
+        .unwrap();
+        for index in [0, 1, 0x1_0203, u64::MAX] {
+            assert_eq!(
+                RequestId::new(0xbeef, index).to_string(),
+                template.request_id(index)
+            );
+        }
+        assert_eq!(RequestId::new(0, 0).as_bytes().len(), RequestId::LENGTH);
+    }
+
+    #[test]
+    fn a_small_body_stands_in_the_head_buffer_and_a_large_one_is_shared() {
+        let options = RequestOptions {
+            method: Method::Post,
+            target: "/",
+            host: "h",
+            accept: "*/*",
+            api_key: None,
+            id_prefix: "",
+            headers: &[],
+        };
+        let template = RequestTemplate::new(&options).unwrap();
+        let bodies = vec![Bytes::from(vec![b'x'; 10]), Bytes::from(vec![b'y'; 2000])];
+        let requests = Requests::new(template, bodies.clone(), 1024);
+        let mut head = Vec::new();
+        assert!(requests.write(&mut head, 1, 0).is_empty() && head.ends_with(b"\n\r\nxxxxxxxxxx"));
+        assert!(requests.write(&mut head, 1, 1) == bodies[1] && head.ends_with(b"\r\n\r\n"));
+    }
+}

@@ -1,0 +1,255 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use ridgeline_clock::{Clock, MonotonicClock, Nanos, thread_cpu_time};
+use ridgeline_metrics::Collector;
+use ridgeline_net::{Counters, Driver, DriverError};
+use rtrb::Producer;
+
+use crate::EngineError;
+use crate::control::Control;
+use crate::drive::{Pace, drive};
+use crate::plan::Plan;
+use crate::record::Record;
+use crate::requests::Requests;
+use crate::shard::{Exhausted, Shard, ShardResult};
+use crate::window::window;
+
+/// How far ahead the common start of a phase lies, so that every shard is there in time.
+const START_AHEAD: Nanos = Nanos::from_micros(200);
+
+/// What one shard reports of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardReport {
+    /// The core it was pinned to.
+    pub core: Option<usize>,
+    /// Share of the measured phase that its thread was on the CPU, 0 to 1.
+    pub busy_fraction: f64,
+    /// CPU time of its thread in the measured phase.
+    pub cpu: Nanos,
+    /// How the measured phase was spent.
+    pub pace: Pace,
+    /// What its driver counted, over all phases.
+    pub counters: Counters,
+    /// Connections it set up.
+    pub connections_opened: u64,
+    /// Heads of cut events copied into a carry.
+    pub carry_copies: u64,
+}
+
+/// Everything a run measured, over all shards.
+#[derive(Debug)]
+pub struct RunResult {
+    /// When the first phase began: files count from here.
+    pub started: Nanos,
+    /// When the measured phase began.
+    pub measured: Nanos,
+    /// The end of the span in which submissions count for the achieved rate.
+    pub window_end: Nanos,
+    /// When the last request was issued.
+    pub last_issue: Nanos,
+    /// When the last response ended.
+    pub last_done: Nanos,
+    /// When the last shard was done.
+    pub ended: Nanos,
+    /// Merged numbers.
+    pub collector: Collector,
+    /// Requests due and never sent.
+    pub never_sent: u64,
+    /// Requests handed to the kernel before `window_end`.
+    pub submitted_in_window: u64,
+    /// Records that found their queue full.
+    pub records_dropped: u64,
+    /// What ran out.
+    pub exhausted: Exhausted,
+    /// Whether the run was asked to end early.
+    pub interrupted: bool,
+    /// Each shard's own account.
+    pub shards: Vec<ShardReport>,
+}
+
+/// Meeting point of the shards between phases.
+struct Gate {
+    barrier: Barrier,
+    start: AtomicU64,
+}
+
+impl Gate {
+    fn new(shards: u32) -> Self {
+        Self {
+            barrier: Barrier::new(shards as usize),
+            start: AtomicU64::new(0),
+        }
+    }
+
+    /// Waits for all shards; they leave with one common start time a little ahead.
+    fn common_start(&self) -> Nanos {
+        if self.barrier.wait().is_leader() {
+            self.start
+                .store((MonotonicClock.now() + START_AHEAD).0, Ordering::Release);
+        }
+        self.barrier.wait();
+        Nanos(self.start.load(Ordering::Acquire))
+    }
+}
+
+struct ShardOutput {
+    result: ShardResult,
+    report: ShardReport,
+    started: Nanos,
+    measured: Nanos,
+    ended: Nanos,
+}
+
+/// Runs the plan: one thread per shard, each with the driver that `make_driver` builds on it.
+/// `records`: one queue per shard, or none.
+///
+/// # Errors
+/// When a driver can't be built or can't go on, or a thread can't be had.
+pub fn run<D, F>(
+    plan: &Arc<Plan>,
+    requests: &Arc<Requests>,
+    control: &Arc<Control>,
+    records: Vec<Producer<Record>>,
+    make_driver: F,
+) -> Result<RunResult, EngineError>
+where
+    D: Driver,
+    F: Fn(&Plan, u32) -> Result<D, DriverError> + Sync,
+{
+    let span = window(plan)?;
+    let gate = Gate::new(plan.shards);
+    let mut records: Vec<Option<Producer<Record>>> = records.into_iter().map(Some).collect();
+    records.resize_with(plan.shards as usize, || None);
+    let outputs = thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (k, records) in (0..plan.shards).zip(records) {
+            let shard = Shard::new(k, plan.clone(), requests.clone(), control.clone(), records)?;
+            let (gate, make_driver) = (&gate, &make_driver);
+            let body = move || run_shard(shard, k, plan, span, gate, control, make_driver);
+            let thread = thread::Builder::new().name(format!("shard-{k}"));
+            threads.push(
+                thread
+                    .spawn_scoped(scope, body)
+                    .map_err(EngineError::Thread)?,
+            );
+        }
+        let joined: Vec<_> = threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| EngineError::Panicked))
+            .collect();
+        joined
+            .into_iter()
+            .map(|joined| joined.and_then(|output| output))
+            .collect()
+    });
+    let outputs: Result<Vec<ShardOutput>, EngineError> = outputs;
+    Ok(merge(outputs?, plan, span, control))
+}
+
+fn run_shard<D, F>(
+    mut shard: Shard,
+    k: u32,
+    plan: &Plan,
+    span: Nanos,
+    gate: &Gate,
+    control: &Control,
+    make_driver: &F,
+) -> Result<ShardOutput, EngineError>
+where
+    D: Driver,
+    F: Fn(&Plan, u32) -> Result<D, DriverError> + Sync,
+{
+    let core = plan
+        .cores
+        .as_ref()
+        .and_then(|cores| cores.get(k as usize).copied());
+    if let Some(id) = core {
+        core_affinity::set_for_current(core_affinity::CoreId { id });
+    }
+    // The others must not wait for ever at the gate for a shard that has no driver.
+    let driver = make_driver(plan, k).inspect_err(|_| control.cancel());
+    let mut started = gate.common_start();
+    control.start(started);
+    let mut driver = driver?;
+    let warmup = if plan.warmup_requests > 0 {
+        shard.begin_warmup(started)?;
+        drive(&mut driver, &mut shard, &MonotonicClock).inspect_err(|_| control.cancel())
+    } else {
+        Ok(Pace::default())
+    };
+    let measured = if plan.warmup_requests > 0 {
+        gate.common_start()
+    } else {
+        started
+    };
+    warmup?;
+    if plan.warmup_requests == 0 {
+        started = measured;
+    }
+    shard.begin_measured(measured, span)?;
+    let cpu_before = thread_cpu_time();
+    let pace = drive(&mut driver, &mut shard, &MonotonicClock).inspect_err(|_| control.cancel())?;
+    let ended = MonotonicClock.now();
+    let cpu = thread_cpu_time() - cpu_before;
+    let counters = driver.counters();
+    let result = shard.into_result();
+    let report = ShardReport {
+        core,
+        busy_fraction: cpu.as_secs_f64() / (ended - measured).as_secs_f64().max(1e-9),
+        cpu,
+        pace,
+        counters,
+        connections_opened: result.connections_opened,
+        carry_copies: result.carry_copies,
+    };
+    Ok(ShardOutput {
+        result,
+        report,
+        started,
+        measured,
+        ended,
+    })
+}
+
+fn merge(outputs: Vec<ShardOutput>, plan: &Plan, span: Nanos, control: &Control) -> RunResult {
+    let first = outputs
+        .first()
+        .map_or((Nanos::ZERO, Nanos::ZERO), |o| (o.started, o.measured));
+    let mut run = RunResult {
+        started: first.0,
+        measured: first.1,
+        window_end: first.1 + span,
+        last_issue: Nanos::ZERO,
+        last_done: Nanos::ZERO,
+        ended: Nanos::ZERO,
+        collector: Collector::new(&plan.slos),
+        never_sent: 0,
+        submitted_in_window: 0,
+        records_dropped: 0,
+        exhausted: Exhausted::default(),
+        interrupted: control.is_stopped(),
+        shards: Vec::with_capacity(outputs.len()),
+    };
+    for ShardOutput {
+        result,
+        report,
+        ended,
+        ..
+    } in outputs
+    {
+        run.last_issue = run.last_issue.max(result.last_issue);
+        run.last_done = run.last_done.max(result.last_done);
+        run.ended = run.ended.max(ended);
+        run.collector.merge(&result.collector);
+        run.never_sent += result.never_sent;
+        run.submitted_in_window += result.submitted_in_window;
+        run.records_dropped += result.records_dropped;
+        run.exhausted.ports |= result.exhausted.ports;
+        run.exhausted.descriptors |= result.exhausted.descriptors;
+        run.exhausted.slots |= result.exhausted.slots;
+        run.shards.push(report);
+    }
+    run
+}

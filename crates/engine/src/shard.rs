@@ -1,0 +1,794 @@
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use ridgeline_clock::Nanos;
+use ridgeline_metrics::{
+    Collector, Fate, Finished, GapPool, Phase, Stopped, Timeline, TokenSource,
+};
+use ridgeline_net::{Close, Commands};
+use ridgeline_wire::carry::CarryPool;
+use ridgeline_wire::exchange::{Asked, ErrorKind, Exchange};
+use ridgeline_wire::openai::FinishReason;
+use rtrb::Producer;
+
+use crate::EngineError;
+use crate::connection::{self, Connection};
+use crate::control::{Control, Live};
+use crate::list::List;
+use crate::plan::{Load, Plan};
+use crate::record::{Details, Outcome, Record};
+use crate::requests::Requests;
+use crate::slot::{self, Slot};
+use crate::source::{Bounds, Source};
+
+/// How long a shard waits after the kernel had no port or descriptor left before it tries again.
+/// A guess: long enough not to burn the core, short beside a TIME-WAIT of 60 s.
+const BACK_OFF: Nanos = Nanos::from_millis(5);
+
+/// How often a shard publishes its counts.
+const PUBLISH_EVERY: Nanos = Nanos::from_millis(100);
+
+/// One phase of a run, as one shard sees it.
+#[derive(Debug)]
+pub(crate) struct PhaseState {
+    pub(crate) phase: Phase,
+    pub(crate) start: Nanos,
+    until: Nanos,
+    /// The end of the span in which submissions count for the achieved rate.
+    pub(crate) window_end: Nanos,
+    source: Source,
+    issuing: bool,
+    drain_until: Nanos,
+}
+
+/// What ran out during a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exhausted {
+    /// Local ports: connecting failed with EADDRNOTAVAIL.
+    pub ports: bool,
+    /// Descriptors or kernel memory.
+    pub descriptors: bool,
+    /// Slots of an open loop without a concurrency cap.
+    pub slots: bool,
+}
+
+/// One share of the load on one core: takes time and completions, gives orders to a driver.
+///
+/// [`Shard::step`] and the [`ridgeline_net::Sink`] callbacks are all there is; neither reads a
+/// clock or touches a socket. After [`Shard::new`] nothing is allocated for a request that
+/// succeeds, unless its text or events are to be saved.
+#[derive(Debug)]
+pub struct Shard {
+    pub(crate) k: u32,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) requests: Arc<Requests>,
+    pub(crate) control: Arc<Control>,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) connections: Vec<Connection>,
+    /// Slots without a request, longest free first.
+    free_slots: List,
+    /// Slots whose request waits for a connection.
+    waiting: List,
+    /// Active and waiting slots by deadline: the timeout is one span, so order of start is order
+    /// of deadline.
+    deadlines: List,
+    free_connections: Vec<u32>,
+    /// Connections that carry nothing, last used first: the warmest is taken.
+    idle: List,
+    /// Connections being set up.
+    pub(crate) connecting: u32,
+    pub(crate) back_off_until: Nanos,
+    connections_opened: u64,
+    pub(crate) carries: CarryPool,
+    pub(crate) gap_pool: GapPool,
+    pub(crate) collector: Collector,
+    records: Option<Producer<Record>>,
+    records_dropped: u64,
+    pub(crate) state: PhaseState,
+    in_flight: u32,
+    /// Measured requests in flight that were submitted.
+    occupied: u64,
+    /// Whether arrivals carry the kernel's stamps.
+    pub(crate) stamped: bool,
+    /// Since when what is due finds no slot.
+    blocked_since: Option<Nanos>,
+    never_sent: u64,
+    pub(crate) submitted_in_window: u64,
+    last_issue: Nanos,
+    pub(crate) last_done: Nanos,
+    pub(crate) exhausted: Exhausted,
+    publish_at: Nanos,
+}
+
+/// What a shard hands back when it is done.
+#[derive(Debug)]
+pub struct ShardResult {
+    /// Everything measured.
+    pub collector: Collector,
+    /// Requests due and never sent.
+    pub never_sent: u64,
+    /// Requests handed to the kernel before the end of the window.
+    pub submitted_in_window: u64,
+    /// When the last request was issued.
+    pub last_issue: Nanos,
+    /// When the last response ended.
+    pub last_done: Nanos,
+    /// Records that found their queue full.
+    pub records_dropped: u64,
+    /// Heads of cut events copied into a carry.
+    pub carry_copies: u64,
+    /// Connections set up.
+    pub connections_opened: u64,
+    /// What ran out.
+    pub exhausted: Exhausted,
+}
+
+impl Shard {
+    /// Shard `k` of the plan, with its slabs. `records`: where finished requests go.
+    ///
+    /// # Errors
+    /// When the plan's schedule can't be walked.
+    pub fn new(
+        k: u32,
+        plan: Arc<Plan>,
+        requests: Arc<Requests>,
+        control: Arc<Control>,
+        records: Option<Producer<Record>>,
+    ) -> Result<Self, EngineError> {
+        let slot_count = plan.slots_of(k);
+        let limits = &plan.limits;
+        let connection_count = limits.connections(slot_count);
+        let mut free_slots = List::new(slot_count);
+        (0..slot_count).for_each(|slot| free_slots.push_back(slot));
+        let nothing = Bounds {
+            first: 0,
+            requests_max: Some(0),
+            start: Nanos::ZERO,
+            until: Nanos::ZERO,
+        };
+        Ok(Self {
+            k,
+            slots: (0..slot_count)
+                .map(|_| Slot::new(limits, plan.save_events))
+                .collect(),
+            connections: (0..connection_count)
+                .map(|_| Connection::new(limits))
+                .collect(),
+            free_slots,
+            waiting: List::new(slot_count),
+            deadlines: List::new(slot_count),
+            free_connections: (0..connection_count).rev().collect(),
+            idle: List::new(connection_count),
+            connecting: 0,
+            back_off_until: Nanos::ZERO,
+            connections_opened: 0,
+            carries: CarryPool::new(limits.carry_pool_bytes_max),
+            gap_pool: GapPool::new(GapPool::blocks_for(slot_count, limits.gap_events)),
+            collector: Collector::new(&plan.slos),
+            records,
+            records_dropped: 0,
+            state: PhaseState {
+                phase: Phase::Warmup,
+                start: Nanos::ZERO,
+                until: Nanos::ZERO,
+                window_end: Nanos::ZERO,
+                source: Source::new(&plan, k, nothing)?,
+                issuing: false,
+                drain_until: Nanos::MAX,
+            },
+            in_flight: 0,
+            occupied: 0,
+            stamped: plan.rx_timestamps,
+            blocked_since: None,
+            never_sent: 0,
+            submitted_in_window: 0,
+            last_issue: Nanos::ZERO,
+            last_done: Nanos::ZERO,
+            exhausted: Exhausted::default(),
+            publish_at: Nanos::ZERO,
+            plan,
+            requests,
+            control,
+        })
+    }
+
+    /// Begins the warm-up, to be drained before the measured phase.
+    ///
+    /// # Errors
+    /// When the plan's schedule can't be walked.
+    pub fn begin_warmup(&mut self, start: Nanos) -> Result<(), EngineError> {
+        let bounds = Bounds {
+            first: 0,
+            requests_max: Some(self.plan.warmup_requests),
+            start,
+            until: Nanos::MAX,
+        };
+        self.begin(Phase::Warmup, bounds, Nanos::MAX)
+    }
+
+    /// Begins the measured phase. `window`: the span in which submissions count for the achieved
+    /// rate (see [`crate::window`]).
+    ///
+    /// # Errors
+    /// When the plan's schedule can't be walked.
+    pub fn begin_measured(&mut self, start: Nanos, window: Nanos) -> Result<(), EngineError> {
+        let bounds = Bounds {
+            first: self.plan.warmup_requests,
+            requests_max: self.plan.stop.requests_max,
+            start,
+            until: self
+                .plan
+                .stop
+                .duration
+                .map_or(Nanos::MAX, |span| start + span),
+        };
+        self.begin(Phase::Measured, bounds, start + window)
+    }
+
+    fn begin(
+        &mut self,
+        phase: Phase,
+        bounds: Bounds,
+        window_end: Nanos,
+    ) -> Result<(), EngineError> {
+        self.state = PhaseState {
+            phase,
+            start: bounds.start,
+            until: bounds.until,
+            window_end,
+            source: Source::new(&self.plan, self.k, bounds)?,
+            issuing: true,
+            drain_until: Nanos::MAX,
+        };
+        if phase == Phase::Measured {
+            let concurrency = self.plan.load.concurrency().unwrap_or(0);
+            self.collector.begin(
+                bounds.start,
+                self.plan.share(u64::from(concurrency), self.k),
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether the phase has issued all it may and nothing is in flight.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        !self.state.issuing && self.in_flight == 0
+    }
+
+    /// Does what is due at `now`; answers with the time at which something is due again.
+    pub fn step(&mut self, now: Nanos, commands: &mut Commands) -> Nanos {
+        self.expire(now, commands);
+        self.heed(now, commands);
+        if now < self.state.start {
+            return self.state.start;
+        }
+        self.serve_waiting(now, commands);
+        let next_due = self.issue(now, commands);
+        self.publish(now);
+        self.next_deadline(now, next_due)
+    }
+
+    fn next_deadline(&self, now: Nanos, next_due: Nanos) -> Nanos {
+        let expiry = self
+            .deadlines
+            .first()
+            .map_or(Nanos::MAX, |slot| self.slots[slot as usize].deadline);
+        // Connections being set up wake the shard themselves; only a pause needs a time.
+        let pausing = self.back_off_until > now && !self.waiting.is_empty();
+        let back_off = if pausing {
+            self.back_off_until
+        } else {
+            Nanos::MAX
+        };
+        let stop = if self.state.issuing {
+            self.state.until
+        } else {
+            self.state.drain_until
+        };
+        next_due
+            .min(expiry)
+            .min(back_off)
+            .min(stop)
+            .min(self.publish_at)
+    }
+
+    /// Fails requests whose deadline has passed.
+    fn expire(&mut self, now: Nanos, commands: &mut Commands) {
+        while let Some(slot_index) = self.deadlines.first() {
+            let slot = &mut self.slots[slot_index as usize];
+            if slot.deadline > now {
+                return;
+            }
+            let connecting = slot.connection.map_or(true, |c| {
+                self.connections[c as usize].state == connection::State::Connecting
+            });
+            let (kind, message) = if connecting {
+                (
+                    ErrorKind::ConnectTimeout,
+                    "no connection within the timeout of the request",
+                )
+            } else {
+                (
+                    ErrorKind::Timeout,
+                    "the answer was not complete within the timeout",
+                )
+            };
+            slot.exchange.fail(kind, message, now);
+            self.mark_started(slot_index, now);
+            self.give_up(slot_index, commands);
+            self.finish(slot_index, now, false);
+        }
+    }
+
+    /// Looks at what the run and the user want: the end of issuing, the end of the drain.
+    fn heed(&mut self, now: Nanos, commands: &mut Commands) {
+        let wish = self.control.wish();
+        if self.state.issuing && (now >= self.state.until || wish.stop) {
+            self.drop_unstarted();
+            let stopped = if wish.stop {
+                Stopped::Interrupt
+            } else {
+                Stopped::Duration
+            };
+            self.stop_issuing(now.min(self.state.until), stopped);
+        }
+        if !self.state.issuing {
+            if wish.stop {
+                let brief = self.control.drain_until();
+                self.state.drain_until = self.state.drain_until.min(brief);
+            }
+            if wish.cancel || now >= self.state.drain_until {
+                self.cancel_all(now, commands);
+            }
+        }
+    }
+
+    fn stop_issuing(&mut self, at: Nanos, stopped: Stopped) {
+        self.state.issuing = false;
+        self.state.drain_until = at + self.plan.drain_timeout;
+        if self.state.phase == Phase::Measured {
+            let missed = self.state.source.skip_due_before(at);
+            self.miss(missed);
+            self.collector.stop(at, stopped);
+        }
+        if stopped != Stopped::Requests {
+            for slot in self
+                .slots
+                .iter_mut()
+                .filter(|slot| slot.state == slot::State::Active)
+            {
+                slot.events_at_stop = Some(slot.exchange.answer().content_events);
+            }
+        }
+    }
+
+    /// Requests that were due will not be sent any more.
+    fn miss(&mut self, requests: u64) {
+        self.never_sent += requests;
+        self.collector.due(requests);
+        self.collector.never_sent(requests);
+    }
+
+    /// Lets go of requests that have a slot but whose first action is still to come: due, and not
+    /// sent before the end.
+    fn drop_unstarted(&mut self) {
+        for slot_index in 0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX) {
+            let slot = &mut self.slots[slot_index as usize];
+            if slot.state != slot::State::Waiting || slot.started {
+                continue;
+            }
+            slot.state = slot::State::Free;
+            let missed = u64::from(slot.phase == Phase::Measured);
+            self.miss(missed);
+            self.waiting.remove(slot_index);
+            self.deadlines.remove(slot_index);
+            self.free_slots.push_back(slot_index);
+            self.in_flight -= 1;
+        }
+    }
+
+    fn cancel_all(&mut self, now: Nanos, commands: &mut Commands) {
+        self.drop_unstarted();
+        while let Some(slot_index) = self.deadlines.first() {
+            self.give_up(slot_index, commands);
+            self.finish(slot_index, now, true);
+        }
+    }
+
+    /// Takes the connection of a slot away and resets it: an answer that nobody waits for.
+    fn give_up(&mut self, slot_index: u32, commands: &mut Commands) {
+        self.waiting.remove(slot_index);
+        if let Some(connection) = self.slots[slot_index as usize].connection.take() {
+            self.close(connection, Close::Reset, commands);
+        }
+    }
+
+    /// Starts what is due. Returns when the next request is due, as far as it can be started then.
+    fn issue(&mut self, now: Nanos, commands: &mut Commands) -> Nanos {
+        while self.state.issuing {
+            let Some(slot_index) = self.free_slots.first() else {
+                // The next request waits for a slot. Whether it is due already is for the blocked
+                // time to say; a completion will wake the shard.
+                let due = self.state.source.peek(now);
+                if due.is_some_and(|due| due.scheduled <= now) {
+                    self.blocked_since.get_or_insert(now);
+                } else if let Some(due) = due {
+                    return due.scheduled;
+                } else {
+                    self.stop_if_exhausted(now);
+                }
+                return Nanos::MAX;
+            };
+            let free_since = self.slots[slot_index as usize].free_since;
+            let Some(due) = self.state.source.peek(free_since) else {
+                self.stop_if_exhausted(now);
+                return Nanos::MAX;
+            };
+            if due.scheduled > now {
+                self.blocked_since = None;
+                return due.scheduled;
+            }
+            self.state.source.advance();
+            self.free_slots.remove(slot_index);
+            self.take(slot_index, due.index, due.scheduled, now);
+            self.serve_waiting(now, commands);
+        }
+        Nanos::MAX
+    }
+
+    /// No more requests: by count, or by the schedule's end.
+    fn stop_if_exhausted(&mut self, now: Nanos) {
+        if self.state.source.is_finished() {
+            self.stop_issuing(now, Stopped::Requests);
+        }
+    }
+
+    /// Puts a request into a slot; it waits for a connection.
+    fn take(&mut self, slot_index: u32, index: u64, scheduled: Nanos, now: Nanos) {
+        let timed = self.state.source.is_timed();
+        let slot = &mut self.slots[slot_index as usize];
+        let waited = self
+            .blocked_since
+            .map_or(Nanos::ZERO, |since| now - since.max(scheduled));
+        let capped = matches!(
+            self.plan.load,
+            Load::Open {
+                concurrency_cap: Some(_),
+                ..
+            }
+        );
+        slot.cap_wait = if timed && capped { waited } else { Nanos::ZERO };
+        self.exhausted.slots |= timed && !capped && waited > Nanos::ZERO;
+        slot.state = slot::State::Waiting;
+        slot.timeline = Timeline {
+            scheduled,
+            ..Timeline::default()
+        };
+        slot.index = index;
+        slot.sample = self.plan.order.sample_of(index, self.requests.samples());
+        slot.phase = self.state.phase;
+        slot.retries = 0;
+        slot.started = false;
+        slot.connection = None;
+        slot.connected = None;
+        slot.waiting_since = now;
+        slot.pool_wait = Nanos::ZERO;
+        slot.events_at_stop = None;
+        slot.deadline = now + self.plan.timeout;
+        slot.seen.begin(&mut self.gap_pool, self.state.phase);
+        slot.exchange.begin(Asked {
+            endpoint: self.plan.endpoint,
+            streaming: self.plan.streaming,
+            save_text: self.plan.save_text,
+        });
+        self.deadlines.push_back(slot_index);
+        self.waiting.push_back(slot_index);
+        self.in_flight += 1;
+    }
+
+    /// Gives connections to slots that wait for one, as far as there are any.
+    pub(crate) fn serve_waiting(&mut self, now: Nanos, commands: &mut Commands) {
+        while let Some(slot_index) = self.waiting.first() {
+            let connection_index = match self.idle.pop_front() {
+                Some(idle) => {
+                    self.connections[idle as usize].reused = true;
+                    self.connections[idle as usize].state = connection::State::Busy;
+                    idle
+                }
+                None => match self.open(now, commands) {
+                    Some(opening) => opening,
+                    None => return,
+                },
+            };
+            self.waiting.remove(slot_index);
+            self.start(slot_index, connection_index, now, commands);
+        }
+    }
+
+    /// Begins to set up a connection, unless too many are being set up, or the machine has just
+    /// run out of what they need.
+    fn open(&mut self, now: Nanos, commands: &mut Commands) -> Option<u32> {
+        if self.connecting >= self.plan.limits.connecting_max || now < self.back_off_until {
+            return None;
+        }
+        let index = self.free_connections.pop()?;
+        let target = &self.plan.target;
+        // Shards begin at different addresses, so that few connections still use all of them.
+        let turn = usize::try_from(self.connections_opened + u64::from(self.k)).unwrap_or(0);
+        let peer = target.peers[turn % target.peers.len()].clone();
+        let sources = &target.sources;
+        let source = (!sources.is_empty()).then(|| sources[turn % sources.len()]);
+        self.connections_opened += 1;
+        self.connecting += 1;
+        let connection = &mut self.connections[index as usize];
+        connection.state = connection::State::Connecting;
+        connection.reused = false;
+        connection.opening_since = now;
+        commands.open(connection.token(index), peer, source);
+        Some(index)
+    }
+
+    /// The first action for a request: its bytes are queued on its connection.
+    fn start(
+        &mut self,
+        slot_index: u32,
+        connection_index: u32,
+        now: Nanos,
+        commands: &mut Commands,
+    ) {
+        let slot = &mut self.slots[slot_index as usize];
+        let connection = &mut self.connections[connection_index as usize];
+        slot.state = slot::State::Active;
+        slot.connection = Some(connection_index);
+        slot.pool_wait += now - slot.waiting_since;
+        connection.slot = Some(slot_index);
+        connection.http.start();
+        let mut head = std::mem::take(&mut connection.head);
+        let body: Bytes = self.requests.write(&mut head, slot.index, slot.sample);
+        commands.send(connection.token(connection_index), head, body);
+        self.mark_started(slot_index, now);
+    }
+
+    /// The first action for a request, once.
+    fn mark_started(&mut self, slot_index: u32, now: Nanos) {
+        let slot = &mut self.slots[slot_index as usize];
+        if slot.started {
+            return;
+        }
+        slot.started = true;
+        slot.timeline.started = now;
+        self.last_issue = now;
+        let phase = slot.phase;
+        self.collector.issued(phase);
+        if phase == Phase::Measured {
+            self.collector.due(1);
+        }
+    }
+
+    /// Puts a request back to wait: its connection was of no use.
+    pub(crate) fn wait_again(&mut self, slot_index: u32, now: Nanos) {
+        let slot = &mut self.slots[slot_index as usize];
+        slot.state = slot::State::Waiting;
+        slot.connection = None;
+        slot.waiting_since = now;
+        self.waiting.push_back(slot_index);
+    }
+
+    /// Marks a connection that carries nothing as ready for the next request.
+    pub(crate) fn rest(&mut self, connection_index: u32) {
+        let connection = &mut self.connections[connection_index as usize];
+        connection.state = connection::State::Idle;
+        connection.slot = None;
+        self.idle.push_front(connection_index);
+    }
+
+    /// Asks for the end of a connection. Its place is free when the driver says `closed`.
+    pub(crate) fn close(&mut self, index: u32, how: Close, commands: &mut Commands) {
+        self.leave(index);
+        let connection = &mut self.connections[index as usize];
+        connection.state = connection::State::Closing;
+        commands.close(connection.token(index), how);
+    }
+
+    /// Takes a connection out of every place but the slab.
+    fn leave(&mut self, index: u32) {
+        self.idle.remove(index);
+        let connection = &mut self.connections[index as usize];
+        if connection.state == connection::State::Connecting {
+            self.connecting -= 1;
+        }
+        connection.slot = None;
+        connection.carry.clear(&mut self.carries);
+    }
+
+    /// Gives the place of a connection that is gone to the next one.
+    pub(crate) fn free(&mut self, index: u32) {
+        self.leave(index);
+        let connection = &mut self.connections[index as usize];
+        connection.state = connection::State::Free;
+        connection.generation = connection.generation.wrapping_add(1);
+        self.free_connections.push(index);
+    }
+
+    /// The kernel had no port or descriptor for a connection: the request waits, and says so.
+    pub(crate) fn back_off(&mut self, now: Nanos) {
+        self.back_off_until = now + BACK_OFF;
+    }
+
+    /// A request is over: into the numbers and the records, and its slot is free.
+    pub(crate) fn finish(&mut self, slot_index: u32, reaped: Nanos, cancelled: bool) {
+        self.deadlines.remove(slot_index);
+        let slot = &mut self.slots[slot_index as usize];
+        let answer = slot.exchange.answer();
+        let timeline = &mut slot.timeline;
+        timeline.first_byte = answer.first_byte;
+        timeline.first_token = answer.first_token;
+        timeline.first_output = answer.first_output;
+        timeline.last_token = answer.last_token;
+        timeline.done = if cancelled { None } else { answer.done };
+        let outcome = match &answer.failure {
+            _ if cancelled => Outcome::Cancelled,
+            Some(failure) => Outcome::Error(failure.kind),
+            None => Outcome::Ok,
+        };
+        let finished = finished(&slot.exchange, slot_facts(slot), outcome);
+        let token_source = finished.output().1;
+        self.collector
+            .finished(&finished, &mut slot.seen.gaps, &mut self.gap_pool);
+        if slot.phase == Phase::Measured {
+            let end = slot.timeline.done.unwrap_or(reaped);
+            self.last_done = self.last_done.max(end);
+            if slot.timeline.submitted.is_some() {
+                self.occupy(reaped, false);
+            }
+        }
+        self.push_record(slot_index, outcome, token_source);
+        let slot = &mut self.slots[slot_index as usize];
+        slot.state = slot::State::Free;
+        slot.connection = None;
+        slot.free_since = reaped;
+        self.free_slots.push_back(slot_index);
+        self.in_flight -= 1;
+    }
+
+    /// A measured request was submitted, or is over.
+    pub(crate) fn occupy(&mut self, now: Nanos, more: bool) {
+        self.occupied = if more {
+            self.occupied + 1
+        } else {
+            self.occupied - 1
+        };
+        self.collector.concurrency(now, self.occupied);
+    }
+
+    fn push_record(&mut self, slot_index: u32, outcome: Outcome, token_source: TokenSource) {
+        let Some(records) = &mut self.records else {
+            return;
+        };
+        let slot = &mut self.slots[slot_index as usize];
+        let answer = slot.exchange.answer();
+        let message = answer
+            .failure
+            .as_ref()
+            .map(|failure| failure.message.clone());
+        let (http_status, finish_reason) = (answer.http_status, answer.finish_reason);
+        let (usage, content_events) = (answer.usage, answer.content_events);
+        let saved = slot.exchange.take_saved();
+        let events_at = slot.seen.events_at.as_mut().map(std::mem::take);
+        let varies = message.is_some() || saved.is_some() || events_at.is_some();
+        let record = Record {
+            index: slot.index,
+            sample: slot.sample,
+            phase: slot.phase,
+            shard: self.k,
+            outcome,
+            http_status,
+            finish_reason,
+            timeline: slot.timeline,
+            connected: slot.connected,
+            usage: usage.unwrap_or_default(),
+            token_source,
+            content_events,
+            retries: slot.retries,
+            harness_delay_max: slot.seen.harness_delay_max,
+            stamp_width_max: slot.seen.stamp_width_max,
+            run_id: self.plan.run_id,
+            details: varies.then(|| {
+                Box::new(Details {
+                    message,
+                    saved,
+                    events_at,
+                })
+            }),
+        };
+        if records.push(record).is_err() {
+            self.records_dropped += 1;
+        }
+    }
+
+    fn publish(&mut self, now: Nanos) {
+        if now < self.publish_at {
+            return;
+        }
+        self.publish_at = now + PUBLISH_EVERY;
+        let counts = self.collector.counts(Phase::Measured);
+        let live: &Live = self.control.live(self.k);
+        live.issued.store(counts.issued, Ordering::Relaxed);
+        live.completed.store(counts.completed, Ordering::Relaxed);
+        live.failed
+            .store(counts.failed + counts.cancelled, Ordering::Relaxed);
+        live.content_events
+            .store(self.collector.content_events(), Ordering::Relaxed);
+        live.in_flight
+            .store(u64::from(self.in_flight), Ordering::Relaxed);
+    }
+
+    /// Ends the shard.
+    #[must_use]
+    pub fn into_result(mut self) -> ShardResult {
+        self.publish_at = Nanos::ZERO;
+        self.publish(Nanos::ZERO);
+        ShardResult {
+            collector: self.collector,
+            never_sent: self.never_sent,
+            submitted_in_window: self.submitted_in_window,
+            last_issue: self.last_issue,
+            last_done: self.last_done,
+            records_dropped: self.records_dropped,
+            carry_copies: self.carries.copies(),
+            connections_opened: self.connections_opened,
+            exhausted: self.exhausted,
+        }
+    }
+}
+
+/// What a slot knows of its request beside the answer.
+struct Facts {
+    timeline: Timeline,
+    phase: Phase,
+    events_at_stop: Option<u32>,
+    pool_wait: Nanos,
+    cap_wait: Nanos,
+    retries: u32,
+}
+
+fn slot_facts(slot: &Slot) -> Facts {
+    Facts {
+        timeline: slot.timeline,
+        phase: slot.phase,
+        events_at_stop: slot.events_at_stop,
+        pool_wait: slot.pool_wait,
+        cap_wait: slot.cap_wait,
+        retries: slot.retries,
+    }
+}
+
+/// What the numbers need to know of a request that is over.
+fn finished(exchange: &Exchange, facts: Facts, outcome: Outcome) -> Finished<'_> {
+    let answer = exchange.answer();
+    let usage = answer.usage.unwrap_or_default();
+    let fate = match outcome {
+        Outcome::Ok => Fate::Ok,
+        Outcome::Error(kind) => Fate::Failed(kind.as_str()),
+        Outcome::Cancelled => Fate::Cancelled,
+    };
+    Finished {
+        timeline: facts.timeline,
+        finish_reason: answer.finish_reason.as_ref().map(FinishReason::as_str),
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        token_source: usage
+            .output_tokens
+            .map_or(TokenSource::None, |_| TokenSource::Usage),
+        content_events: answer.content_events,
+        first_event_tokens: answer.first_event_tokens,
+        events_in_window: facts.events_at_stop.unwrap_or(answer.content_events),
+        received_bytes: answer.received_bytes,
+        pool_wait: facts.pool_wait,
+        cap_wait: facts.cap_wait,
+        retries: facts.retries,
+        ..Finished::new(facts.phase, fate, answer.streamed)
+    }
+}

@@ -1,0 +1,269 @@
+use std::borrow::Cow;
+
+use ridgeline_clock::{Arrival, Nanos};
+use ridgeline_metrics::Phase;
+use ridgeline_net::{Close, Closed, Commands, Sink, Token};
+use ridgeline_wire::exchange::{ErrorKind, Progress};
+
+use crate::connection::State;
+use crate::shard::Shard;
+use crate::slot::ReadObserver;
+
+impl Shard {
+    /// The place of the connection that a token names, unless it has moved on.
+    fn place(&self, token: Token) -> Option<u32> {
+        let connection = self.connections.get(token.index as usize)?;
+        (connection.generation == token.generation && connection.state != State::Free)
+            .then_some(token.index)
+    }
+
+    /// The exchange on a connection failed before it began.
+    fn fail(&mut self, slot_index: u32, kind: ErrorKind, message: Cow<'static, str>, at: Nanos) {
+        self.slots[slot_index as usize]
+            .exchange
+            .fail(kind, message, at);
+        self.finish(slot_index, at, false);
+    }
+
+    /// Whether a request whose connection just ended may go out once more: the connection had
+    /// been idle, so the endpoint may have closed it before the request reached it, and not a
+    /// byte of an answer came.
+    fn may_retry(&self, slot_index: u32, connection_index: u32) -> bool {
+        let slot = &self.slots[slot_index as usize];
+        self.connections[connection_index as usize].reused
+            && slot.retries == 0
+            && slot.exchange.answer().first_byte.is_none()
+    }
+
+    /// Ends the exchange on a connection that ended, or sends its request again elsewhere.
+    fn exchange_ended(&mut self, index: u32, fin: bool, arrival: Arrival) {
+        let Some(slot_index) = self.connections[index as usize].slot.take() else {
+            return;
+        };
+        if self.may_retry(slot_index, index) {
+            self.slots[slot_index as usize].retries += 1;
+            self.wait_again(slot_index, arrival.reaped);
+            return;
+        }
+        let connection = &mut self.connections[index as usize];
+        let slot = &mut self.slots[slot_index as usize];
+        let mut observer = ReadObserver::new(
+            &mut slot.seen,
+            &mut self.gap_pool,
+            &mut self.collector,
+            arrival,
+        );
+        slot.exchange.ended(
+            &mut connection.http,
+            &mut connection.carry,
+            &mut self.carries,
+            fin,
+            arrival,
+            &mut observer,
+        );
+        observer.finish(self.stamped);
+        self.finish(slot_index, arrival.reaped, false);
+    }
+
+    fn connect_failed(&mut self, index: u32, cause: Closed, at: Nanos) {
+        let Some(slot_index) = self.connections[index as usize].slot.take() else {
+            return;
+        };
+        let (kind, message) = match cause {
+            Closed::NoPorts => {
+                self.exhausted.ports = true;
+                self.back_off(at);
+                return self.wait_again(slot_index, at);
+            }
+            Closed::NoResources => {
+                self.exhausted.descriptors = true;
+                self.back_off(at);
+                return self.wait_again(slot_index, at);
+            }
+            Closed::Refused => (ErrorKind::Connect, "connection refused".into()),
+            Closed::Unreachable => (ErrorKind::Connect, "no route to the endpoint".into()),
+            Closed::TimedOut => (
+                ErrorKind::ConnectTimeout,
+                "the endpoint did not answer the connect".into(),
+            ),
+            Closed::PeerReset => (
+                ErrorKind::Connect,
+                "connection reset while connecting".into(),
+            ),
+            Closed::Local => (
+                ErrorKind::Connect,
+                "connection closed while connecting".into(),
+            ),
+            Closed::Os(errno) => (
+                ErrorKind::Connect,
+                format!(
+                    "connecting failed: {}",
+                    std::io::Error::from_raw_os_error(errno)
+                )
+                .into(),
+            ),
+        };
+        self.fail(slot_index, kind, message, at);
+    }
+
+    /// The answer on a connection is complete: the connection rests, or is closed.
+    fn answer_complete(
+        &mut self,
+        index: u32,
+        slot_index: u32,
+        reusable: bool,
+        reaped: Nanos,
+        commands: &mut Commands,
+    ) {
+        self.finish(slot_index, reaped, false);
+        if reusable {
+            self.rest(index);
+        } else {
+            self.close(index, Close::Fin, commands);
+        }
+    }
+}
+
+impl Sink for Shard {
+    fn accepted(&mut self, _: &mut Commands, _: u32, _: Nanos) -> Option<Token> {
+        None
+    }
+
+    fn opened(&mut self, commands: &mut Commands, token: Token, at: Nanos) {
+        let Some(index) = self.place(token) else {
+            return;
+        };
+        let connection = &mut self.connections[index as usize];
+        if connection.state != State::Connecting {
+            return;
+        }
+        self.connecting -= 1;
+        connection.state = State::Busy;
+        match connection.slot {
+            Some(slot_index) => {
+                let span = at - connection.opening_since;
+                self.slots[slot_index as usize]
+                    .timeline
+                    .connect
+                    .get_or_insert(span);
+            }
+            None => self.rest(index),
+        }
+        self.serve_waiting(at, commands);
+    }
+
+    #[inline]
+    fn submitted(&mut self, token: Token, at: Nanos) {
+        let Some(index) = self.place(token) else {
+            return;
+        };
+        let Some(slot_index) = self.connections[index as usize].slot else {
+            return;
+        };
+        let slot = &mut self.slots[slot_index as usize];
+        if slot.timeline.submitted.is_some() {
+            return;
+        }
+        slot.timeline.submitted = Some(at);
+        if slot.phase == Phase::Measured {
+            self.occupy(at, true);
+            self.submitted_in_window += u64::from(at <= self.state.window_end);
+        }
+    }
+
+    #[inline]
+    fn sent(&mut self, _: &mut Commands, token: Token, head: Vec<u8>, _: Nanos) {
+        // Also of a connection that has moved on: the buffer belongs to the place.
+        self.connections[token.index as usize].head = head;
+    }
+
+    #[inline]
+    fn received(&mut self, commands: &mut Commands, token: Token, bytes: &[u8], arrival: Arrival) {
+        let Some(index) = self.place(token) else {
+            return;
+        };
+        let connection = &mut self.connections[index as usize];
+        let Some(slot_index) = connection.slot else {
+            // Bytes that belong to no request: whatever comes next on it can't be trusted.
+            if connection.state != State::Closing {
+                self.close(index, Close::Reset, commands);
+            }
+            return;
+        };
+        let slot = &mut self.slots[slot_index as usize];
+        slot.seen.harness_delay_max = slot.seen.harness_delay_max.max(arrival.harness_delay());
+        slot.seen.stamp_width_max = slot.seen.stamp_width_max.max(arrival.width());
+        let mut observer = ReadObserver::new(
+            &mut slot.seen,
+            &mut self.gap_pool,
+            &mut self.collector,
+            arrival,
+        );
+        let progress = slot.exchange.received(
+            &mut connection.http,
+            &mut connection.carry,
+            &mut self.carries,
+            bytes,
+            arrival,
+            &mut observer,
+        );
+        observer.finish(self.stamped);
+        if let Progress::Done { reusable } = progress {
+            self.answer_complete(index, slot_index, reusable, arrival.reaped, commands);
+        }
+    }
+
+    fn ended(&mut self, commands: &mut Commands, token: Token, arrival: Arrival) {
+        let Some(index) = self.place(token) else {
+            return;
+        };
+        if self.connections[index as usize].state == State::Closing {
+            return;
+        }
+        self.exchange_ended(index, true, arrival);
+        self.close(index, Close::Fin, commands);
+        self.serve_waiting(arrival.reaped, commands);
+    }
+
+    fn closed(&mut self, commands: &mut Commands, token: Token, cause: Closed, at: Nanos) {
+        let Some(index) = self.place(token) else {
+            return;
+        };
+        match self.connections[index as usize].state {
+            State::Connecting => self.connect_failed(index, cause, at),
+            State::Busy => self.connection_lost(index, cause, at),
+            State::Free | State::Idle | State::Closing => {}
+        }
+        self.free(index);
+        self.serve_waiting(at, commands);
+    }
+}
+
+impl Shard {
+    /// A connection that carried a request is gone.
+    fn connection_lost(&mut self, index: u32, cause: Closed, at: Nanos) {
+        let arrival = Arrival::reaped(at);
+        let Closed::Os(errno) = cause else {
+            return self.exchange_ended(index, false, arrival);
+        };
+        let Some(slot_index) = self.connections[index as usize].slot else {
+            return;
+        };
+        if self.slots[slot_index as usize]
+            .exchange
+            .answer()
+            .first_byte
+            .is_some()
+        {
+            return self.exchange_ended(index, false, arrival);
+        }
+        self.connections[index as usize].slot = None;
+        let error = std::io::Error::from_raw_os_error(errno);
+        self.fail(
+            slot_index,
+            ErrorKind::Send,
+            format!("sending failed: {error}").into(),
+            at,
+        );
+    }
+}

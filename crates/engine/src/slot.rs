@@ -1,0 +1,167 @@
+use ridgeline_clock::{Arrival, Nanos};
+use ridgeline_metrics::{Collector, GapLog, GapPool, Phase, Timeline};
+use ridgeline_wire::exchange::{ContentEvent, Exchange, Observer};
+
+use crate::limits::Limits;
+
+/// Bytes of one slot in its slab, without its buffers.
+pub(crate) const SLOT_BYTES: usize = size_of::<Slot>();
+
+/// What a slot is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The place is free.
+    Free,
+    /// Its request waits for a connection.
+    Waiting,
+    /// Its request is on a connection.
+    Active,
+}
+
+/// A place for one request in flight.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) state: State,
+    pub(crate) exchange: Exchange,
+    pub(crate) timeline: Timeline,
+    pub(crate) index: u64,
+    pub(crate) sample: u32,
+    pub(crate) phase: Phase,
+    pub(crate) retries: u32,
+    /// Whether its first action (connect or send) has been taken.
+    pub(crate) started: bool,
+    /// The connection that carries it, while active.
+    pub(crate) connection: Option<u32>,
+    /// When the connection that was set up for it was up.
+    pub(crate) connected: Option<Nanos>,
+    /// When the request began to wait for a connection.
+    pub(crate) waiting_since: Nanos,
+    pub(crate) pool_wait: Nanos,
+    pub(crate) cap_wait: Nanos,
+    /// When the place became free: a closed loop's next request is due then.
+    pub(crate) free_since: Nanos,
+    /// When the whole request must be done.
+    pub(crate) deadline: Nanos,
+    /// Content events that had come when the last request was issued, if it was in flight then.
+    pub(crate) events_at_stop: Option<u32>,
+    pub(crate) seen: Seen,
+}
+
+/// What the events of one answer left behind.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) gaps: GapLog,
+    pub(crate) harness_delay_max: Nanos,
+    pub(crate) stamp_width_max: Nanos,
+    /// Arrivals of content events, under `--save-events` only.
+    pub(crate) events_at: Option<Vec<Nanos>>,
+}
+
+impl Slot {
+    pub(crate) fn new(limits: &Limits, save_events: bool) -> Self {
+        Self {
+            state: State::Free,
+            exchange: Exchange::new(&limits.exchange()),
+            timeline: Timeline::default(),
+            index: 0,
+            sample: 0,
+            phase: Phase::Measured,
+            retries: 0,
+            started: false,
+            connection: None,
+            connected: None,
+            waiting_since: Nanos::ZERO,
+            pool_wait: Nanos::ZERO,
+            cap_wait: Nanos::ZERO,
+            free_since: Nanos::ZERO,
+            deadline: Nanos::MAX,
+            events_at_stop: None,
+            seen: Seen {
+                gaps: GapLog::new(),
+                harness_delay_max: Nanos::ZERO,
+                stamp_width_max: Nanos::ZERO,
+                events_at: save_events.then(Vec::new),
+            },
+        }
+    }
+}
+
+impl Seen {
+    /// Ready for the next answer.
+    pub(crate) fn begin(&mut self, pool: &mut GapPool, phase: Phase) {
+        self.gaps.begin(pool, phase);
+        self.harness_delay_max = Nanos::ZERO;
+        self.stamp_width_max = Nanos::ZERO;
+        if let Some(events_at) = &mut self.events_at {
+            events_at.clear();
+        }
+    }
+}
+
+/// Stands between one read and the slot it belongs to. Events of one read share one arrival: they
+/// are counted here and told to the numbers once.
+pub(crate) struct ReadObserver<'a> {
+    seen: &'a mut Seen,
+    pool: &'a mut GapPool,
+    collector: &'a mut Collector,
+    arrival: Arrival,
+    /// Content events of this read.
+    count: u32,
+    /// Those of them that are still to be told.
+    pending: u32,
+}
+
+impl<'a> ReadObserver<'a> {
+    pub(crate) fn new(
+        seen: &'a mut Seen,
+        pool: &'a mut GapPool,
+        collector: &'a mut Collector,
+        arrival: Arrival,
+    ) -> Self {
+        Self {
+            seen,
+            pool,
+            collector,
+            arrival,
+            count: 0,
+            pending: 0,
+        }
+    }
+
+    fn tell(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        self.collector
+            .content(&mut self.seen.gaps, self.pool, self.arrival.at, pending);
+    }
+
+    /// The read is over. `stamped`: whether arrivals are the kernel's, so that their delay is
+    /// known.
+    pub(crate) fn finish(mut self, stamped: bool) {
+        if self.count == 0 {
+            return;
+        }
+        self.tell();
+        if stamped {
+            self.collector.read(self.arrival, self.count);
+        }
+    }
+}
+
+impl Observer for ReadObserver<'_> {
+    #[inline]
+    fn content(&mut self, event: ContentEvent) {
+        self.count += 1;
+        match event.tokens {
+            None => self.pending += 1,
+            Some(tokens) => {
+                self.tell();
+                let at = self.arrival.at;
+                self.collector
+                    .content_counted(&mut self.seen.gaps, self.pool, at, tokens);
+            }
+        }
+        if let Some(events_at) = &mut self.seen.events_at {
+            events_at.push(event.arrival.at);
+        }
+    }
+}
