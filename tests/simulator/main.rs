@@ -1,0 +1,7 @@
+//! The real engine on a virtual network and a virtual clock: faster than real time, from a seed.
+
+mod allocations; // nothing is allocated between warm-up and drain
+mod closed; // closed loop and offline: counts, times, warm-up, stop rules, drain
+mod faults; // resets, refusals, stalls, silence, ports: outcomes, and nothing is lost
+mod open; // open loop: schedule, lag, cap, what was never sent, coordinated omission
+mod world; // a plan, a network and a scripted endpoint in a few lines
