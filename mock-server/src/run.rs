@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use ridgeline_clock::realtime_bracket;
 use ridgeline_net::{Driver, DriverError, Peer, Wake};
+use ridgeline_net_epoll::{EpollConfig, EpollDriver};
 use ridgeline_net_uring::{UringConfig, UringDriver};
 use rustix::process::{Resource, Rlimit};
 
@@ -17,31 +18,48 @@ use crate::server::{Server, serve};
 /// Which driver to serve with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum DriverKind {
-    /// The best that can be used here.
+    /// io_uring where it can be used, else epoll.
     #[default]
     Auto,
     /// io_uring, or fail.
     Uring,
+    /// epoll.
+    Epoll,
 }
 
 /// The driver that is used.
 #[derive(Clone, Copy, Debug)]
 enum Backend {
     Uring,
+    Epoll,
 }
 
 impl Backend {
-    /// The driver for `kind`, and why it is not the preferred one, if so.
+    /// The driver for `kind`, and why it is not the preferred one, where it is not.
     fn choose(kind: DriverKind) -> Result<(Self, Option<String>), ServerError> {
-        match kind {
-            DriverKind::Auto | DriverKind::Uring => UringDriver::probe()?,
+        if kind == DriverKind::Epoll {
+            return Ok((Self::Epoll, None));
         }
-        Ok((Self::Uring, None))
+        match UringDriver::probe() {
+            Ok(()) => Ok((Self::Uring, None)),
+            Err(error) if kind == DriverKind::Auto => Ok((Self::Epoll, Some(error.to_string()))),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Uring => "io_uring",
+            Self::Epoll => "epoll",
+        }
+    }
+
+    /// How many connections one of `shards` drivers can have with this many descriptors. A ring
+    /// has a table of its own; with epoll all share the process's.
+    fn connections_max(self, descriptors: u32, shards: usize) -> u32 {
+        match self {
+            Self::Uring => descriptors,
+            Self::Epoll => descriptors / u32::try_from(shards).unwrap_or(u32::MAX).max(1),
         }
     }
 }
@@ -104,7 +122,7 @@ impl fmt::Debug for Stop {
 impl Stopper {
     /// Asks all shards to end: every connection is closed, then the threads return.
     pub fn stop(&self) {
-        self.0.asked.store(true, Ordering::Relaxed);
+        self.0.asked.store(true, Ordering::Release);
         for wake in self
             .0
             .wakers
@@ -139,7 +157,10 @@ pub fn start(
         return Err(ServerError::NoCores);
     }
     let (backend, fallback) = Backend::choose(driver)?;
-    let connections_max = config.limits.connections_max.min(descriptors());
+    let connections_max = config
+        .limits
+        .connections_max
+        .min(backend.connections_max(descriptors(), cores.len()));
     let config = ServerConfig {
         limits: Limits {
             connections_max,
@@ -161,25 +182,14 @@ pub fn start(
         let shard = Shard {
             config: config.clone(),
             listen: running.address,
+            share_port,
             core,
             stopper: running.stopper.clone(),
         };
         let (ready, started) = mpsc::channel();
-        let work = move || {
-            let stopper = shard.stopper.clone();
-            let ended = match backend {
-                Backend::Uring => {
-                    let config = uring(&shard.config, share_port);
-                    shard.run(|| UringDriver::new(config), &ready)
-                }
-            };
-            // One shard that can't go on ends the others, so that whoever joins is told.
-            stopper.stop();
-            ended
-        };
         let thread = std::thread::Builder::new()
             .name(format!("mock-server-{number}"))
-            .spawn(work)
+            .spawn(move || shard.run(backend, &ready))
             .map_err(|source| ServerError::Os {
                 what: "start a thread",
                 source,
@@ -220,35 +230,66 @@ fn descriptors() -> u32 {
     u32::try_from(left).unwrap_or(u32::MAX).max(1)
 }
 
-/// Kernel stamps keep modelled times from the request's arrival even when the server is busy. An
-/// instant answer has no times, and stamps would cost it speed.
-fn uring(config: &ServerConfig, reuse_port: bool) -> UringConfig {
-    UringConfig {
-        rx_timestamps: matches!(config.mode, Mode::Model { .. }),
-        reuse_port,
-        ..UringConfig::new(config.limits.connections_max)
-    }
-}
-
 struct Shard {
     config: ServerConfig,
     listen: SocketAddr,
+    /// Others listen on the same port.
+    share_port: bool,
     core: Option<usize>,
     stopper: Stopper,
 }
 
 impl Shard {
-    fn run<D: Driver>(
+    /// Pins the thread and serves. Tells `ready` where, once it listens.
+    fn run(
         self,
-        driver: impl FnOnce() -> Result<D, DriverError>,
+        backend: Backend,
         ready: &mpsc::Sender<SocketAddr>,
     ) -> Result<Served, ServerError> {
-        if let Some(id) = self.core
-            && (id >= CORES_MAX || !core_affinity::set_for_current(core_affinity::CoreId { id }))
-        {
-            return Err(ServerError::Pin(id));
+        let ended = self.pin().and_then(|()| match backend {
+            Backend::Uring => self.serve(UringDriver::new(self.uring())?, ready),
+            Backend::Epoll => self.serve(EpollDriver::new(self.epoll())?, ready),
+        });
+        // One shard that can't go on ends the others, so that whoever joins is told.
+        self.stopper.stop();
+        ended
+    }
+
+    fn pin(&self) -> Result<(), ServerError> {
+        match self.core {
+            Some(id)
+                if id >= CORES_MAX
+                    || !core_affinity::set_for_current(core_affinity::CoreId { id }) =>
+            {
+                Err(ServerError::Pin(id))
+            }
+            _ => Ok(()),
         }
-        let mut driver = driver()?;
+    }
+
+    /// Kernel stamps keep modelled times from the request's arrival even when the server is busy.
+    /// An instant answer has no times, and stamps would cost it speed.
+    fn uring(&self) -> UringConfig {
+        UringConfig {
+            rx_timestamps: matches!(self.config.mode, Mode::Model { .. }),
+            reuse_port: self.share_port,
+            ..UringConfig::new(self.config.limits.connections_max)
+        }
+    }
+
+    fn epoll(&self) -> EpollConfig {
+        EpollConfig {
+            connections_max: self.config.limits.connections_max,
+            reuse_port: self.share_port,
+            ..EpollConfig::default()
+        }
+    }
+
+    fn serve<D: Driver>(
+        &self,
+        mut driver: D,
+        ready: &mpsc::Sender<SocketAddr>,
+    ) -> Result<Served, ServerError> {
         let mut server = Server::new(&self.config, realtime_bracket().offset);
         let address = match driver.listen(&Peer::Tcp(self.listen))? {
             Peer::Tcp(address) => address,
@@ -275,13 +316,13 @@ impl Running {
         self.address
     }
 
-    /// The driver in use, such as `io_uring`.
+    /// The driver in use: `io_uring` or `epoll`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         self.driver
     }
 
-    /// Why it is not the preferred driver that is used, where it is not.
+    /// Why epoll is used, where io_uring would have been preferred.
     #[must_use]
     pub fn fallback(&self) -> Option<&str> {
         self.fallback.as_deref()

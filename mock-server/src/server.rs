@@ -145,7 +145,7 @@ pub fn serve<D: Driver>(
 ) -> Result<(), DriverError> {
     // Nothing is due yet: the first turn tells the time.
     let mut now = Nanos::ZERO;
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Acquire) {
         let deadline = server.step(now, driver.commands());
         now = driver.turn(deadline, server)?.reaped;
     }

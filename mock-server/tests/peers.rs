@@ -174,13 +174,21 @@ fn against_python(flags: &[&str]) {
 
 #[test]
 fn python_reads_modelled_answers() {
-    against_python(&["--time-to-first-token=2ms", "--inter-token-latency=100us"]);
+    for driver in ["--driver=auto", "--driver=epoll"] {
+        against_python(&[
+            driver,
+            "--time-to-first-token=2ms",
+            "--inter-token-latency=100us",
+        ]);
+    }
 }
 
 #[test]
 fn python_reads_instant_answers() {
-    against_python(&["--mode=instant"]);
-    against_python(&["--mode=instant", "--events-per-write=1"]);
+    for driver in ["--driver=auto", "--driver=epoll"] {
+        against_python(&[driver, "--mode=instant"]);
+        against_python(&[driver, "--mode=instant", "--events-per-write=1"]);
+    }
 }
 
 #[test]
@@ -243,18 +251,21 @@ fn a_port_in_use_and_a_wrong_core_are_told() {
 #[test]
 fn embedded_shards_share_a_port_and_count_together() {
     let allowed = core_affinity::get_core_ids().unwrap();
-    let cores = allowed.iter().cycle().take(2).map(|core| core.id).collect();
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let running = start(ServerConfig::default(), any, DriverKind::Auto, Some(cores)).unwrap();
-    assert_eq!(running.url(), format!("http://{}", running.address()));
-    for _ in 0..32 {
-        let mut peer = TcpStream::connect(running.address()).unwrap();
-        peer.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        let mut answer = String::new();
-        peer.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let cores: Vec<_> = allowed.iter().cycle().take(2).map(|core| core.id).collect();
+    for driver in [DriverKind::Auto, DriverKind::Epoll] {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let config = ServerConfig::default();
+        let running = start(config, any, driver, Some(cores.clone())).unwrap();
+        assert_eq!(running.url(), format!("http://{}", running.address()));
+        for _ in 0..32 {
+            let mut peer = TcpStream::connect(running.address()).unwrap();
+            peer.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                .unwrap();
+            let mut answer = String::new();
+            peer.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        }
+        let served = running.stop().unwrap();
+        assert_eq!((served.connections, served.answers), (32, 32));
     }
-    let served = running.stop().unwrap();
-    assert_eq!((served.connections, served.answers), (32, 32));
 }
