@@ -19,31 +19,33 @@ pub fn leak(bytes: impl Into<Vec<u8>>) -> &'static [u8] {
     Vec::leak(bytes.into())
 }
 
-/// A chat request as a load generator sends it: about 250 bytes of head and 120 of body.
+/// The question that is asked here, and that ridgeline is told to ask.
+pub const PROMPT: &str = "Say one word about the sea, please.";
+
+/// A chat request with the fields, in the order and at the lengths that ridgeline sends: about 230
+/// bytes of head and 110 to 150 of body.
 #[must_use]
 pub fn request(address: SocketAddr, stream: bool) -> Vec<u8> {
-    let tail = if stream {
-        r#""stream":true,"stream_options":{"include_usage":true}"#
+    let (accept, tail) = if stream {
+        (
+            "text/event-stream",
+            r#""stream":true,"stream_options":{"include_usage":true}"#,
+        )
     } else {
-        r#""stream":false,"max_tokens":16"#
+        ("application/json", r#""stream":false"#)
     };
-    let content = "Say one word about the sea, please.";
-    let body = format!(
-        r#"{{"model":"mock","messages":[{{"role":"user","content":"{content}"}}],{tail}}}"#
-    );
-    let accept = if stream {
-        "text/event-stream"
-    } else {
-        "application/json"
-    };
+    let message = format!(r#"{{"role":"user","content":"{PROMPT}"}}"#);
+    let body = format!(r#"{{"model":"mock","messages":[{message}],{tail}}}"#);
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\n\
-         host: {address}\r\n\
-         user-agent: ridgeline/0.1.0\r\n\
-         content-type: application/json\r\n\
-         accept: {accept}\r\n\
-         x-request-id: 00000000-0000-4000-8000-000000000001\r\n\
-         content-length: {}\r\n\r\n",
+         Host: {address}\r\n\
+         User-Agent: ridgeline/{}\r\n\
+         Accept: {accept}\r\n\
+         Content-Type: application/json\r\n\
+         Accept-Encoding: identity\r\n\
+         X-Request-Id: 0000000000000001\r\n\
+         Content-Length: {}\r\n\r\n",
+        env!("CARGO_PKG_VERSION"),
         body.len()
     );
     (head + &body).into_bytes()
@@ -189,6 +191,7 @@ mod tests {
         ] {
             let end = memmem::find(&bytes, b"\r\n\r\n").unwrap() + 4;
             let head = str::from_utf8(&bytes[..end]).unwrap();
+            let head = head.to_ascii_lowercase();
             let (_, length) = head.split_once("content-length: ").unwrap();
             let length: usize = length.trim_end().parse().unwrap();
             assert_eq!(bytes.len(), end + length);

@@ -43,8 +43,6 @@ const STREAMS_MORE: u32 = 8_000;
 /// `memory`: a stream lasts this many gaps of a second, which is time to open them all.
 const STREAM_SECONDS: u64 = 8;
 
-const PROMPT: &str = "Say one word about the sea, please.";
-
 impl Preset {
     /// Rounds, where none are asked for.
     pub(crate) fn rounds(self) -> u32 {
@@ -164,7 +162,7 @@ impl Preset {
             stamps,
             "--quiet",
         ]);
-        args.extend(["--cores", &core, "--prompt", PROMPT]);
+        args.extend(["--cores", &core, "--prompt", payload::PROMPT]);
         args.extend(stop.iter().map(String::as_str));
         let connections = options.connections.unwrap_or(64).to_string();
         // A rate decides by itself how much is in flight.
@@ -317,7 +315,7 @@ fn lua(head: &[u8], body: &[u8]) -> String {
     let headers: String = head
         .lines()
         .filter_map(|line| line.split_once(": "))
-        .filter(|(name, _)| !["host", "content-length"].contains(name))
+        .filter(|(name, _)| !["Host", "Content-Length"].contains(name))
         .map(|(name, value)| format!("wrk.headers[\"{name}\"] = \"{value}\"\n"))
         .collect();
     format!("wrk.method = \"POST\"\nwrk.body = [==[{body}]==]\n{headers}")
@@ -415,12 +413,12 @@ mod tests {
     #[test]
     fn wrk_is_given_the_same_head_and_body() {
         let script = lua(
-            b"POST / HTTP/1.1\r\nhost: a\r\naccept: b\r\n\r\n",
+            b"POST / HTTP/1.1\r\nHost: a\r\nAccept: b\r\n\r\n",
             b"{\"c\": 1}",
         );
         assert_eq!(
             script,
-            "wrk.method = \"POST\"\nwrk.body = [==[{\"c\": 1}]==]\nwrk.headers[\"accept\"] = \"b\"\n"
+            "wrk.method = \"POST\"\nwrk.body = [==[{\"c\": 1}]==]\nwrk.headers[\"Accept\"] = \"b\"\n"
         );
     }
 }
