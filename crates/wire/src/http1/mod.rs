@@ -4,6 +4,13 @@
 //! Both decoders are fed reads of any size and hand out parts. Body bytes are lent from the read;
 //! only a head line that a read cuts is kept, in the connection's [`Carry`](crate::carry::Carry).
 //! Nothing is parsed twice when more bytes arrive.
+//!
+//! Where the standards leave a choice: a lone LF ends a line of a head or of trailers (RFC 9112
+//! 2.2), but not a chunk-size line. A folded field is read in a response (5.2) and refused in a
+//! request. White space before a colon, a bare CR and other control bytes are malformed, at the
+//! first such byte. A transfer coding other than one chunked, and a content coding other than
+//! identity, are malformed: nothing else is asked for. Chunked wins over Content-Length in a
+//! response (6.3); both in a request are refused.
 
 mod chunked;
 mod framing;

@@ -375,7 +375,6 @@ impl ResponseDecoder {
             if self.interim > INTERIM_MAX {
                 return Err(HttpErrorKind::Malformed("too many interim responses"));
             }
-            self.head = Fields::default();
             self.state = State::StatusLine;
             return Ok(None);
         }
