@@ -1,6 +1,6 @@
 //! One JSON object of an answer, parsed.
 
-use super::json::{Cursor, JsonError};
+use super::json::{Cursor, Failed, JsonError};
 use super::text::{KEY_BYTES_MAX, Text};
 use super::tools::{self, ToolCalls};
 use super::{EndpointType, FinishReason};
@@ -96,6 +96,7 @@ impl<'a> Chunk<'a> {
     /// # Errors
     ///
     /// `data` is not JSON. That it is JSON but not an object is no error: it says nothing.
+    #[inline]
     pub fn parse(endpoint: EndpointType, data: &'a [u8]) -> Result<Self, JsonError> {
         let mut cursor = Cursor::new(data);
         let mut chunk = Self {
@@ -104,11 +105,21 @@ impl<'a> Chunk<'a> {
             usage: None,
             error: false,
         };
+        match chunk.read(&mut cursor) {
+            Ok(()) => Ok(chunk),
+            Err(Failed) => Err(cursor.error()),
+        }
+    }
+
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Failed> {
         let (mut error, mut object_error) = (false, false);
         cursor.object(0, |cursor, key| {
             match key.as_key(&mut [0; KEY_BYTES_MAX]) {
-                b"choices" => chunk.choices = Choices::parse(endpoint, cursor)?,
-                b"usage" => chunk.usage = usage(cursor)?,
+                b"choices" => {
+                    self.choices = Choices::default();
+                    self.choices.read(self.endpoint, cursor)?;
+                }
+                b"usage" => self.usage = usage(cursor)?,
                 b"error" => {
                     error = cursor.peek() != b'n';
                     cursor.skip(1)?;
@@ -121,9 +132,8 @@ impl<'a> Chunk<'a> {
             }
             Ok(())
         })?;
-        cursor.end()?;
-        chunk.error = error || object_error;
-        Ok(chunk)
+        self.error = error || object_error;
+        cursor.end()
     }
 
     /// The object reports an error in place of an answer.
@@ -209,7 +219,8 @@ impl<'a> Chunk<'a> {
         let mut cursor = Cursor::new(self.choices.list);
         // The list was read before, so it can be read again.
         let _ = cursor.array(1, |cursor| {
-            if let Some(choice) = Choice::parse(self.endpoint, cursor)? {
+            let mut choice = Choice::default();
+            if choice.read(self.endpoint, cursor)? {
                 take(&choice);
             }
             Ok(())
@@ -218,34 +229,40 @@ impl<'a> Chunk<'a> {
 }
 
 impl<'a> Choices<'a> {
-    fn parse(endpoint: EndpointType, cursor: &mut Cursor<'a>) -> Result<Self, JsonError> {
+    fn read(&mut self, endpoint: EndpointType, cursor: &mut Cursor<'a>) -> Result<(), Failed> {
         cursor.peek();
         let start = cursor.at();
-        let mut choices = Self::default();
         cursor.array(1, |cursor| {
-            let Some(choice) = Choice::parse(endpoint, cursor)? else {
-                return Ok(());
-            };
-            choices.finish_reason = choice.finish_reason.or(choices.finish_reason);
-            choices.has_text |= choice.text.has_text();
-            choices.has_reasoning |= choice.reasoning.is_some();
-            choices.has_tool_call |= choice.has_tool_call;
-            if choices.count == 0 {
-                choices.first = choice;
+            if self.count > 0 {
+                let mut choice = Choice::default();
+                if choice.read(endpoint, cursor)? {
+                    self.add(&choice);
+                }
+            } else if self.first.read(endpoint, cursor)? {
+                let first = self.first;
+                self.add(&first);
+            } else {
+                self.first = Choice::default();
             }
-            choices.count += 1;
             Ok(())
         })?;
-        choices.list = cursor.since(start);
-        Ok(choices)
+        self.list = cursor.since(start);
+        Ok(())
+    }
+
+    fn add(&mut self, choice: &Choice<'a>) {
+        self.finish_reason = choice.finish_reason.or(self.finish_reason);
+        self.has_text |= choice.text.has_text();
+        self.has_reasoning |= choice.reasoning.is_some();
+        self.has_tool_call |= choice.has_tool_call;
+        self.count += 1;
     }
 }
 
 impl<'a> Choice<'a> {
-    /// One element of the choices; `None` when it is not choice 0.
-    fn parse(endpoint: EndpointType, cursor: &mut Cursor<'a>) -> Result<Option<Self>, JsonError> {
+    /// Reads one element of the choices into an empty choice; false when it is not choice 0.
+    fn read(&mut self, endpoint: EndpointType, cursor: &mut Cursor<'a>) -> Result<bool, Failed> {
         let (mut text, mut delta, mut message) = (Content::None, None, None);
-        let mut choice = Self::default();
         let mut is_first = true;
         let is_object = cursor.object(2, |cursor, key| {
             match key.as_key(&mut [0; KEY_BYTES_MAX]) {
@@ -253,39 +270,41 @@ impl<'a> Choice<'a> {
                     let null = cursor.peek() == b'n';
                     is_first = cursor.whole(3)? == Some(0) || null;
                 }
-                b"delta" => delta = Part::parse(cursor)?,
-                b"message" => message = Part::parse(cursor)?,
+                b"delta" => delta = Part::read(cursor)?,
+                b"message" => message = Part::read(cursor)?,
                 b"text" => {
                     text = cursor
                         .string_or_other(3)?
                         .map_or(Content::None, Content::Text);
                 }
                 b"finish_reason" => {
-                    choice.finish_reason = cursor.string_or_other(3)?.filter(|r| !r.is_empty());
+                    self.finish_reason = cursor.string_or_other(3)?.filter(|r| !r.is_empty());
                 }
                 _ => cursor.skip(3)?,
             }
             Ok(())
         })?;
         if !is_object || !is_first {
-            return Ok(None);
+            return Ok(false);
         }
-        let part = delta.or(message).unwrap_or_default();
-        choice.text = match endpoint {
-            EndpointType::Chat => part.content,
-            EndpointType::Completions => text,
-        };
-        choice.reasoning = part.reasoning();
-        if let Some((calls, any)) = part.tool_calls.or(part.function_call) {
-            (choice.tool_calls, choice.has_tool_call) = (Some(calls), any);
+        if let Some(part) = delta.as_ref().or(message.as_ref()) {
+            self.text = part.content;
+            self.reasoning = part.reasoning();
+            if let Some((calls, any)) = part.tool_calls.or(part.function_call) {
+                (self.tool_calls, self.has_tool_call) = (Some(calls), any);
+            }
         }
-        Ok(Some(choice))
+        if endpoint == EndpointType::Completions {
+            self.text = text;
+        }
+        Ok(true)
     }
 }
 
 impl<'a> Part<'a> {
     /// `None` when the value is not an object.
-    fn parse(cursor: &mut Cursor<'a>) -> Result<Option<Self>, JsonError> {
+    #[inline]
+    fn read(cursor: &mut Cursor<'a>) -> Result<Option<Self>, Failed> {
         let mut part = Self::default();
         let is_object = cursor.object(3, |cursor, key| {
             match key.as_key(&mut [0; KEY_BYTES_MAX]) {
@@ -309,7 +328,7 @@ impl<'a> Part<'a> {
 }
 
 #[inline]
-fn content<'a>(cursor: &mut Cursor<'a>) -> Result<Content<'a>, JsonError> {
+fn content<'a>(cursor: &mut Cursor<'a>) -> Result<Content<'a>, Failed> {
     match cursor.peek() {
         b'"' => cursor.string().map(Content::Text),
         b'[' => {
@@ -327,7 +346,7 @@ fn parts<'a>(
     cursor: &mut Cursor<'a>,
     depth: u32,
     mut take: impl FnMut(Text<'a>),
-) -> Result<bool, JsonError> {
+) -> Result<bool, Failed> {
     cursor.array(depth, |cursor| {
         let (mut is_text, mut text) = (false, None);
         cursor.object(depth + 1, |cursor, key| {
@@ -349,7 +368,7 @@ fn parts<'a>(
 }
 
 /// `None` for null, for anything but an object, and for an object without members.
-fn usage(cursor: &mut Cursor<'_>) -> Result<Option<Usage>, JsonError> {
+fn usage(cursor: &mut Cursor<'_>) -> Result<Option<Usage>, Failed> {
     let mut usage = Usage::default();
     let mut any = false;
     cursor.object(1, |cursor, key| {
@@ -369,7 +388,7 @@ fn usage(cursor: &mut Cursor<'_>) -> Result<Option<Usage>, JsonError> {
 }
 
 /// One count of a details object.
-fn detail(cursor: &mut Cursor<'_>, name: &[u8]) -> Result<Option<u32>, JsonError> {
+fn detail(cursor: &mut Cursor<'_>, name: &[u8]) -> Result<Option<u32>, Failed> {
     let mut count = None;
     cursor.object(2, |cursor, key| {
         if key.as_key(&mut [0; KEY_BYTES_MAX]) == name {

@@ -4,7 +4,7 @@
 //! control characters in strings, whole surrogate pairs, numbers that fit a double, at most
 //! [`DEPTH_MAX`] containers inside one another.
 
-use super::text::{Text, string_end};
+use super::text::{Text, short_end, string_end, string_fault};
 
 /// Containers that may lie inside one another; one more is an error. The bound of `serde_json`.
 pub const DEPTH_MAX: u32 = 127;
@@ -19,16 +19,35 @@ pub struct JsonError {
     pub at: usize,
 }
 
+/// A document is not JSON. Why is kept in its [`Cursor`], so that results stay in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failed;
+
 /// A position in a JSON document.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Once it failed: what is wrong at `at`.
+    what: &'static str,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self {
+            bytes,
+            at: 0,
+            what: "",
+        }
+    }
+
+    /// Why it failed.
+    #[cold]
+    pub(super) const fn error(&self) -> JsonError {
+        JsonError {
+            what: self.what,
+            at: self.at,
+        }
     }
 
     /// Where the cursor stands.
@@ -45,46 +64,63 @@ impl<'a> Cursor<'a> {
     /// valid outside a string, so the two need no telling apart here.
     #[inline]
     pub(super) fn peek(&mut self) -> u8 {
-        loop {
-            match self.bytes.get(self.at) {
-                Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,
-                Some(&byte) => return byte,
-                None => return 0,
-            }
+        match self.byte() {
+            byte @ 0x21.. => byte,
+            _ => self.peek_far(),
         }
     }
 
+    #[inline(never)]
+    fn peek_far(&mut self) -> u8 {
+        while let b' ' | b'\n' | b'\t' | b'\r' = self.byte() {
+            self.at += 1;
+        }
+        self.byte()
+    }
+
     /// Nothing but white space may follow.
-    pub(super) fn end(&mut self) -> Result<(), JsonError> {
+    pub(super) fn end(&mut self) -> Result<(), Failed> {
         self.peek();
         if self.at == self.bytes.len() {
             return Ok(());
         }
-        Err(self.fault("something follows the value"))
+        Err(self.fail("something follows the value"))
     }
 
     /// A string, of which [`Cursor::peek`] has seen the opening quote.
     #[inline]
-    pub(super) fn string(&mut self) -> Result<Text<'a>, JsonError> {
-        let rest = self.bytes.get(self.at + 1..).unwrap_or_default();
-        match string_end(rest) {
-            Ok(end) => {
-                self.at += end.len + 2;
-                Ok(Text::new(
-                    rest.get(..end.len).unwrap_or_default(),
-                    end.escaped,
-                ))
-            }
-            Err((what, at)) => Err(JsonError {
-                what,
-                at: self.at + 1 + at,
-            }),
+    pub(super) fn string(&mut self) -> Result<Text<'a>, Failed> {
+        if let Some(text) = self.short_string() {
+            self.at += text.raw().len() + 2;
+            return Ok(text);
         }
+        self.long_string()
+    }
+
+    /// The string whose opening quote is at the cursor, if it is plain and of less than 8 bytes.
+    /// Does not take it.
+    #[inline]
+    fn short_string(&self) -> Option<Text<'a>> {
+        let rest = self.bytes.get(self.at + 1..)?;
+        Some(Text::new(rest.get(..short_end(rest)?)?, false))
+    }
+
+    #[inline(never)]
+    fn long_string(&mut self) -> Result<Text<'a>, Failed> {
+        let rest = self.bytes.get(self.at + 1..).unwrap_or_default();
+        let Some(end) = string_end(rest) else {
+            return Err(self.fail_string());
+        };
+        self.at += end.len + 2;
+        Ok(Text::new(
+            rest.get(..end.len).unwrap_or_default(),
+            end.escaped,
+        ))
     }
 
     /// A string, or any other value as `None`.
     #[inline]
-    pub(super) fn string_or_other(&mut self, depth: u32) -> Result<Option<Text<'a>>, JsonError> {
+    pub(super) fn string_or_other(&mut self, depth: u32) -> Result<Option<Text<'a>>, Failed> {
         if self.peek() == b'"' {
             return self.string().map(Some);
         }
@@ -94,9 +130,9 @@ impl<'a> Cursor<'a> {
     /// The members of an object, inside `depth` other containers. `member` must take the value.
     /// False, and the value is passed over, when it is not an object.
     #[inline]
-    pub(super) fn object<F>(&mut self, depth: u32, mut member: F) -> Result<bool, JsonError>
+    pub(super) fn object<F>(&mut self, depth: u32, mut member: F) -> Result<bool, Failed>
     where
-        F: FnMut(&mut Self, Text<'a>) -> Result<(), JsonError>,
+        F: FnMut(&mut Self, Text<'a>) -> Result<(), Failed>,
     {
         if self.peek() != b'{' {
             return self.skip(depth).map(|()| false);
@@ -112,7 +148,7 @@ impl<'a> Cursor<'a> {
             match self.peek() {
                 b',' => self.at += 1,
                 b'}' => break,
-                _ => return Err(self.fault("expected a comma or the end of an object")),
+                _ => return Err(self.fail("expected a comma or the end of an object")),
             }
         }
         self.at += 1;
@@ -122,9 +158,9 @@ impl<'a> Cursor<'a> {
     /// The elements of an array, inside `depth` other containers. `element` must take the value.
     /// False, and the value is passed over, when it is not an array.
     #[inline]
-    pub(super) fn array<F>(&mut self, depth: u32, mut element: F) -> Result<bool, JsonError>
+    pub(super) fn array<F>(&mut self, depth: u32, mut element: F) -> Result<bool, Failed>
     where
-        F: FnMut(&mut Self) -> Result<(), JsonError>,
+        F: FnMut(&mut Self) -> Result<(), Failed>,
     {
         if self.peek() != b'[' {
             return self.skip(depth).map(|()| false);
@@ -139,7 +175,7 @@ impl<'a> Cursor<'a> {
             match self.peek() {
                 b',' => self.at += 1,
                 b']' => break,
-                _ => return Err(self.fault("expected a comma or the end of an array")),
+                _ => return Err(self.fail("expected a comma or the end of an array")),
             }
         }
         self.at += 1;
@@ -147,35 +183,45 @@ impl<'a> Cursor<'a> {
     }
 
     /// The digits of a whole number without a sign that fits 32 bits; any other value is `None`.
-    pub(super) fn count(&mut self, depth: u32) -> Result<Option<u32>, JsonError> {
+    pub(super) fn count(&mut self, depth: u32) -> Result<Option<u32>, Failed> {
         Ok(self
             .whole(depth)?
             .and_then(|whole| u32::try_from(whole).ok()))
     }
 
     /// The same for 64 bits.
-    pub(super) fn whole(&mut self, depth: u32) -> Result<Option<u64>, JsonError> {
+    pub(super) fn whole(&mut self, depth: u32) -> Result<Option<u64>, Failed> {
         self.peek();
         let start = self.at;
-        self.skip(depth)?;
-        let mut whole = 0_u64;
-        for &byte in self.since(start) {
-            let digit = byte.wrapping_sub(b'0');
-            let next = whole
-                .checked_mul(10)
-                .and_then(|tens| tens.checked_add(u64::from(digit)));
-            let (0..=9, Some(next)) = (digit, next) else {
-                return Ok(None);
-            };
-            whole = next;
+        let mut whole = Some(0_u64);
+        while let digit @ b'0'..=b'9' = self.byte() {
+            let tens = whole.and_then(|whole| whole.checked_mul(10));
+            whole = tens.and_then(|tens| tens.checked_add(u64::from(digit - b'0')));
+            self.at += 1;
         }
-        Ok(Some(whole))
+        // Short of 20 digits that begin with a zero only if it is alone, this was a number.
+        let digits = self.since(start);
+        let plain = matches!(digits, [b'1'..=b'9', ..] | [b'0']) && digits.len() <= 20;
+        if plain && !matches!(self.byte(), b'.' | b'e' | b'E') {
+            return Ok(whole);
+        }
+        self.at = start;
+        self.skip(depth).map(|()| None)
     }
 
     /// Passes over one value of any kind that lies inside `depth` containers.
-    ///
+    #[inline]
+    pub(super) fn skip(&mut self, depth: u32) -> Result<(), Failed> {
+        match self.peek() {
+            b'"' => self.string().map(drop),
+            b'n' => self.word(b"null"),
+            _ => self.skip_any(depth),
+        }
+    }
+
     /// Not recursive: the kinds of the open containers are bits (1 for an object).
-    pub(super) fn skip(&mut self, depth: u32) -> Result<(), JsonError> {
+    #[inline(never)]
+    fn skip_any(&mut self, depth: u32) -> Result<(), Failed> {
         let mut open = 0_u32;
         let mut kinds = 0_u128;
         loop {
@@ -202,7 +248,7 @@ impl<'a> Cursor<'a> {
                 b'f' => self.word(b"false")?,
                 b'n' => self.word(b"null")?,
                 b'-' | b'0'..=b'9' => self.number()?,
-                _ => return Err(self.fault("expected a value")),
+                _ => return Err(self.fail("expected a value")),
             }
             loop {
                 if open == 0 {
@@ -220,60 +266,82 @@ impl<'a> Cursor<'a> {
                         self.at += 1;
                         (open, kinds) = (open - 1, kinds >> 1);
                     }
-                    _ => return Err(self.fault("expected a comma or the end of a container")),
+                    _ => return Err(self.fail("expected a comma or the end of a container")),
                 }
             }
         }
     }
 
-    /// An error at the cursor.
+    /// Fails at the cursor.
     #[cold]
-    pub(super) fn fault(&self, what: &'static str) -> JsonError {
-        let what = if self.at >= self.bytes.len() {
+    fn fail(&mut self, what: &'static str) -> Failed {
+        self.what = if self.at >= self.bytes.len() {
             "the JSON ends too early"
         } else {
             what
         };
-        JsonError { what, at: self.at }
+        Failed
+    }
+
+    /// Fails in the string at the cursor.
+    #[cold]
+    fn fail_string(&mut self) -> Failed {
+        self.at += 1;
+        let (what, at) = string_fault(self.bytes.get(self.at..).unwrap_or_default());
+        (self.what, self.at) = (what, self.at + at);
+        Failed
     }
 
     /// Takes the bracket that opens a container inside `depth` others.
     #[inline]
-    fn enter(&mut self, depth: u32) -> Result<(), JsonError> {
+    fn enter(&mut self, depth: u32) -> Result<(), Failed> {
         if depth >= DEPTH_MAX {
-            return Err(self.fault("more than 127 containers inside one another"));
+            return Err(self.fail("more than 127 containers inside one another"));
         }
         self.at += 1;
         Ok(())
     }
 
+    /// The next key and its colon.
     #[inline]
-    fn key(&mut self) -> Result<Text<'a>, JsonError> {
-        if self.peek() != b'"' {
-            return Err(self.fault("expected a key"));
+    fn key(&mut self) -> Result<Text<'a>, Failed> {
+        if self.byte() == b'"'
+            && let Some(key) = self.short_string()
+            && self.bytes.get(self.at + key.raw().len() + 2) == Some(&b':')
+        {
+            self.at += key.raw().len() + 3;
+            return Ok(key);
         }
-        let key = self.string()?;
+        self.any_key()
+    }
+
+    #[inline(never)]
+    fn any_key(&mut self) -> Result<Text<'a>, Failed> {
+        if self.peek() != b'"' {
+            return Err(self.fail("expected a key"));
+        }
+        let key = self.long_string()?;
         if self.peek() != b':' {
-            return Err(self.fault("expected a colon"));
+            return Err(self.fail("expected a colon"));
         }
         self.at += 1;
         Ok(key)
     }
 
     #[inline]
-    fn word(&mut self, word: &'static [u8]) -> Result<(), JsonError> {
+    fn word(&mut self, word: &'static [u8]) -> Result<(), Failed> {
         if !self
             .bytes
             .get(self.at..)
             .is_some_and(|rest| rest.starts_with(word))
         {
-            return Err(self.fault("expected true, false or null"));
+            return Err(self.fail("expected true, false or null"));
         }
         self.at += word.len();
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), JsonError> {
+    fn number(&mut self) -> Result<(), Failed> {
         let start = self.at;
         if self.byte() == b'-' {
             self.at += 1;
@@ -301,10 +369,8 @@ impl<'a> Cursor<'a> {
         if exponent_digits > 2 || self.at - start > 200 {
             let number = self.since(start);
             if serde_json::from_slice::<f64>(number).is_err() {
-                return Err(JsonError {
-                    what: "a number is out of range",
-                    at: start,
-                });
+                self.at = start;
+                return Err(self.fail("a number is out of range"));
             }
         }
         Ok(())
@@ -312,13 +378,13 @@ impl<'a> Cursor<'a> {
 
     /// One or more digits; how many.
     #[inline]
-    fn digits(&mut self) -> Result<usize, JsonError> {
+    fn digits(&mut self) -> Result<usize, Failed> {
         let start = self.at;
         while self.byte().is_ascii_digit() {
             self.at += 1;
         }
         if self.at == start {
-            return Err(self.fault("a number misses a digit"));
+            return Err(self.fail("a number misses a digit"));
         }
         Ok(self.at - start)
     }
@@ -455,14 +521,15 @@ mod tests {
     #[test]
     fn an_error_says_what_and_where() {
         let mut cursor = Cursor::new(b"{\"a\": \"b\x01\"}");
-        let error = cursor.skip(0).unwrap_err();
+        assert_eq!(cursor.skip(0), Err(Failed));
         assert_eq!(
-            error.to_string(),
+            cursor.error().to_string(),
             "a control character in a string at byte 8"
         );
-        let error = Cursor::new(b"{\"a\":[1").skip(0).unwrap_err();
+        let mut cursor = Cursor::new(b"{\"a\":[1");
+        assert_eq!(cursor.skip(0), Err(Failed));
         assert_eq!(
-            error,
+            cursor.error(),
             JsonError {
                 what: "the JSON ends too early",
                 at: 7

@@ -1,6 +1,6 @@
 //! What a server says went wrong, in words short enough for a report.
 
-use super::json::Cursor;
+use super::json::{Cursor, Failed};
 use super::text::{KEY_BYTES_MAX, Text};
 
 /// Characters of a server's own words that a message keeps.
@@ -30,7 +30,7 @@ pub fn error_message(json: &[u8]) -> Option<String> {
 }
 
 /// A string, or the `message` of an object.
-fn message_of<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Text<'a>>, super::JsonError> {
+fn message_of<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Text<'a>>, Failed> {
     if cursor.peek() == b'"' {
         return cursor.string().map(Some);
     }

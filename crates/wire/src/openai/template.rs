@@ -97,7 +97,7 @@ impl Template {
         if self.before == 0 || head != &self.buffer[..self.before] {
             return None;
         }
-        let end = string_end(rest).ok()?;
+        let end = string_end(rest)?;
         let (text, tail) = rest.split_at_checked(end.len)?;
         let after = &self.buffer[self.before..self.before + self.after];
         if end.len == 0 || tail.get(..self.after)? != after {

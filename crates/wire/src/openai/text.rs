@@ -118,58 +118,77 @@ pub(super) struct StringEnd {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
-/// High bits over the bytes of `word` that end or break plain text: a quote, a backslash, a
-/// control character. Exact up to the lowest one, which is all that is used: a subtraction borrows
-/// only from a byte that is itself a hit.
+/// High bits over the bytes of `word` that end or break a string: a quote, a backslash, a control
+/// character. Exact up to the lowest one, which is all that is used: a subtraction borrows only
+/// from a byte that is itself a hit.
 #[inline]
 const fn stops(word: u64) -> u64 {
-    let control = word.wrapping_sub(ONES * 0x20);
-    let quote = word ^ (ONES * b'"' as u64);
-    let backslash = word ^ (ONES * b'\\' as u64);
-    // A byte above 127 is no stop; of `quote` and `backslash` it keeps the high bit.
-    (control | quote.wrapping_sub(ONES) | backslash.wrapping_sub(ONES)) & !word & HIGHS
+    // Exchanging 0x20 and 0x22 puts the quote beside the control characters.
+    let low = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21);
+    let backslash = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
+    (low | backslash) & !word & HIGHS
 }
 
-/// Finds the end of the string whose inside starts at `bytes[0]` and checks all of it.
-///
-/// # Errors
-///
-/// What is wrong and after how many bytes.
+/// The same, and bytes above 127: whatever is not plain ASCII text.
 #[inline]
-pub(super) fn string_end(bytes: &[u8]) -> Result<StringEnd, (&'static str, usize)> {
+const fn stops_or_wide(word: u64) -> u64 {
+    let low = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21);
+    let backslash = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
+    (low | backslash | word) & HIGHS
+}
+
+/// Finds the end of the string whose inside starts at `bytes[0]` and checks all of it. `None` when
+/// it is no string: [`string_fault`] says why.
+#[inline(always)]
+pub(super) fn string_end(bytes: &[u8]) -> Option<StringEnd> {
     // Eight bytes at a time: text of a few ASCII characters, the common case, is one step.
-    let mut high = 0;
     let mut len = 0;
     let mut rest = bytes;
     while let Some((head, tail)) = rest.split_first_chunk::<8>() {
-        let word = u64::from_le_bytes(*head);
-        let hit = stops(word);
+        let hit = stops_or_wide(u64::from_le_bytes(*head));
         if hit != 0 {
-            // The bits below the lowest hit belong to the bytes before it.
-            high |= word & (hit & hit.wrapping_neg()).wrapping_sub(1) & HIGHS;
-            len += hit.trailing_zeros() as usize / 8;
-            if high == 0 && bytes[len] == b'"' {
-                return Ok(StringEnd {
+            let place = hit.trailing_zeros() as usize / 8;
+            len += place;
+            if head[place % 8] == b'"' {
+                return Some(StringEnd {
                     len,
                     escaped: false,
                 });
             }
-            return special_end(bytes, len, high != 0);
+            return special_end(bytes, len);
         }
-        high |= word & HIGHS;
         len += 8;
         rest = tail;
     }
-    special_end(bytes, len, high != 0)
+    special_end(bytes, len)
 }
 
-/// The same, byte by byte from `len` on, with escapes and characters outside ASCII.
-fn special_end(
-    bytes: &[u8],
-    mut len: usize,
-    mut wide: bool,
-) -> Result<StringEnd, (&'static str, usize)> {
-    let mut escaped = false;
+/// Bytes of a string whose inside starts at `bytes[0]`, if it is plain and of less than 8 bytes.
+#[inline(always)]
+pub(super) fn short_end(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.first_chunk::<8>()?;
+    let hit = stops_or_wide(u64::from_le_bytes(*head));
+    let place = hit.trailing_zeros() as usize / 8;
+    (head.get(place) == Some(&b'"')).then_some(place)
+}
+
+/// What is wrong with a string that [`string_end`] refused, and after how many bytes.
+#[cold]
+pub(super) fn string_fault(bytes: &[u8]) -> (&'static str, usize) {
+    checked_end(bytes, 0)
+        .err()
+        .unwrap_or(("a string is not valid", 0))
+}
+
+/// The same as `string_end`, from `len` plain bytes on, with escapes and characters outside ASCII.
+#[inline(never)]
+fn special_end(bytes: &[u8], len: usize) -> Option<StringEnd> {
+    checked_end(bytes, len).ok()
+}
+
+#[inline]
+fn checked_end(bytes: &[u8], mut len: usize) -> Result<StringEnd, (&'static str, usize)> {
+    let (mut escaped, mut wide) = (false, false);
     loop {
         match bytes.get(len) {
             Some(b'"') => break,
@@ -286,7 +305,7 @@ mod tests {
 
     fn decode(inside: &[u8]) -> Option<String> {
         let quoted = [inside, b"\"tail"].concat();
-        let end = string_end(&quoted).ok()?;
+        let end = string_end(&quoted)?;
         Some(Text::new(&quoted[..end.len], end.escaped).decode())
     }
 
@@ -300,6 +319,11 @@ mod tests {
                     let stop = byte < 0x20 || byte == b'"' || byte == b'\\';
                     let want = if stop { place } else { 8 };
                     let hit = stops(u64::from_le_bytes(bytes));
+                    assert_eq!(hit.trailing_zeros() as usize / 8, want, "{bytes:?}");
+                    let plain =
+                        |&byte: &u8| (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\';
+                    let want = bytes.iter().take_while(|byte| plain(byte)).count();
+                    let hit = stops_or_wide(u64::from_le_bytes(bytes));
                     assert_eq!(hit.trailing_zeros() as usize / 8, want, "{bytes:?}");
                 }
             }
@@ -341,7 +365,7 @@ mod tests {
             let want = serde_json::from_slice::<String>(&quoted).ok();
             // An unescaped quote inside ends the string early: only whole strings compare.
             let end = string_end(&quoted[1..]);
-            let whole = end.is_ok_and(|end| end.len == inside.len());
+            let whole = end.is_some_and(|end| end.len == inside.len());
             prop_assert_eq!(whole, want.is_some());
             if whole {
                 prop_assert_eq!(decode(&inside), want);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::json::{Cursor, JsonError};
+use super::json::{Cursor, Failed};
 use super::text::{KEY_BYTES_MAX, Text};
 
 /// One tool call of an answer.
@@ -85,7 +85,7 @@ impl Fragment<'_> {
 pub(super) fn list<'a>(
     cursor: &mut Cursor<'a>,
     depth: u32,
-) -> Result<Option<(&'a [u8], bool)>, JsonError> {
+) -> Result<Option<(&'a [u8], bool)>, Failed> {
     cursor.peek();
     let start = cursor.at();
     let mut any = false;
@@ -97,7 +97,7 @@ pub(super) fn list<'a>(
 pub(super) fn function_call<'a>(
     cursor: &mut Cursor<'a>,
     depth: u32,
-) -> Result<Option<(&'a [u8], bool)>, JsonError> {
+) -> Result<Option<(&'a [u8], bool)>, Failed> {
     cursor.peek();
     let start = cursor.at();
     let found = function(cursor, depth)?;
@@ -114,7 +114,7 @@ fn each<'a>(
     cursor: &mut Cursor<'a>,
     depth: u32,
     mut take: impl FnMut(Fragment<'a>),
-) -> Result<bool, JsonError> {
+) -> Result<bool, Failed> {
     let mut place = 0;
     cursor.array(depth, |cursor| {
         let mut fragment = Fragment {
@@ -145,7 +145,7 @@ fn each<'a>(
 fn function<'a>(
     cursor: &mut Cursor<'a>,
     depth: u32,
-) -> Result<Option<(Text<'a>, Text<'a>)>, JsonError> {
+) -> Result<Option<(Text<'a>, Text<'a>)>, Failed> {
     let (mut name, mut arguments) = (Text::default(), Text::default());
     let is_object = cursor.object(depth, |cursor, key| {
         match key.as_key(&mut [0; KEY_BYTES_MAX]) {
