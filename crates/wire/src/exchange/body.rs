@@ -46,10 +46,10 @@ pub(super) struct Lead {
 pub(super) enum Guessed<'a> {
     /// An event stream, from here on.
     Stream(Guess, &'a [u8]),
-    /// A JSON document.
-    Json,
-    /// Neither.
-    Refused,
+    /// A JSON document, from here on.
+    Json(&'a [u8]),
+    /// Neither, from here on.
+    Refused(&'a [u8]),
 }
 
 impl Body {
@@ -74,16 +74,17 @@ impl Lead {
     /// object for a JSON answer, and refuses what no field begins with.
     pub(super) fn take<'a>(&mut self, data: &'a [u8], streaming: bool) -> Option<Guessed<'a>> {
         for (at, &byte) in data.iter().enumerate() {
-            let stream = |guess| Some(Guessed::Stream(guess, &data[at..]));
+            let rest = &data[at..];
+            let stream = |guess| Some(Guessed::Stream(guess, rest));
             match byte {
                 b'\n' | b'\r' => self.indented = false,
                 b' ' | b'\t' => self.indented = true,
-                b'{' => return Some(Guessed::Json),
+                b'{' => return Some(Guessed::Json(rest)),
                 b':' if !self.indented => return stream(Guess::Sure),
                 b'd' | b'e' | b'i' | b'r' | 0xef if !self.indented => return stream(Guess::Unsure),
-                _ if !streaming => return Some(Guessed::Json),
+                _ if !streaming => return Some(Guessed::Json(rest)),
                 b'a'..=b'z' if !self.indented => return stream(Guess::Unsure),
-                _ => return Some(Guessed::Refused),
+                _ => return Some(Guessed::Refused(rest)),
             }
         }
         None
@@ -106,8 +107,8 @@ mod tests {
                 .find_map(|byte| lead.take(byte, streaming));
             let kind = |guessed| match guessed {
                 Some(Guessed::Stream(guess, _)) => Some((Some(guess), false)),
-                Some(Guessed::Json) => Some((None, true)),
-                Some(Guessed::Refused) => Some((None, false)),
+                Some(Guessed::Json(_)) => Some((None, true)),
+                Some(Guessed::Refused(_)) => Some((None, false)),
                 None => None,
             };
             assert_eq!(kind(whole), kind(alone), "{text:?}");

@@ -33,6 +33,8 @@
 
 mod answer;
 mod body;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::mem;
@@ -325,7 +327,7 @@ impl Exchange {
     /// ends with it.
     fn other_data<'a, O: Observer>(
         &mut self,
-        data: &'a [u8],
+        mut data: &'a [u8],
         carry: &mut Carry,
         pool: &mut CarryPool,
         arrival: Arrival,
@@ -340,9 +342,9 @@ impl Exchange {
                     self.stream(rest, carry, pool, arrival, observer);
                     return &[];
                 }
-                Some(Guessed::Json) => self.body = Body::Json,
-                Some(Guessed::Refused) => {
-                    self.body = Body::Refused;
+                Some(Guessed::Json(rest)) => (self.body, data) = (Body::Json, rest),
+                Some(Guessed::Refused(rest)) => {
+                    (self.body, data) = (Body::Refused, rest);
                     self.not_an_answer();
                 }
             }
