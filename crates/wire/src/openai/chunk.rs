@@ -262,7 +262,9 @@ impl<'a> Choices<'a> {
 impl<'a> Choice<'a> {
     /// Reads one element of the choices into an empty choice; false when it is not choice 0.
     fn read(&mut self, endpoint: EndpointType, cursor: &mut Cursor<'a>) -> Result<bool, Failed> {
-        let (mut text, mut delta, mut message) = (Content::None, None, None);
+        let mut text = Content::None;
+        let (mut delta, mut message) = (Part::default(), Part::default());
+        let (mut has_delta, mut has_message) = (false, false);
         let mut is_first = true;
         let is_object = cursor.object(2, |cursor, key| {
             match key.as_key(&mut [0; KEY_BYTES_MAX]) {
@@ -270,8 +272,8 @@ impl<'a> Choice<'a> {
                     let null = cursor.peek() == b'n';
                     is_first = cursor.whole(3)? == Some(0) || null;
                 }
-                b"delta" => delta = Part::read(cursor)?,
-                b"message" => message = Part::read(cursor)?,
+                b"delta" => has_delta = delta.read(cursor)?,
+                b"message" => has_message = message.read(cursor)?,
                 b"text" => {
                     text = cursor
                         .string_or_other(3)?
@@ -287,7 +289,8 @@ impl<'a> Choice<'a> {
         if !is_object || !is_first {
             return Ok(false);
         }
-        if let Some(part) = delta.as_ref().or(message.as_ref()) {
+        if has_delta || has_message {
+            let part = if has_delta { &delta } else { &message };
             self.text = part.content;
             self.reasoning = part.reasoning();
             if let Some((calls, any)) = part.tool_calls.or(part.function_call) {
@@ -302,22 +305,20 @@ impl<'a> Choice<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// `None` when the value is not an object.
-    #[inline]
-    fn read(cursor: &mut Cursor<'a>) -> Result<Option<Self>, Failed> {
-        let mut part = Self::default();
-        let is_object = cursor.object(3, |cursor, key| {
+    /// Reads a value in place of the one before; false when it is not an object.
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<bool, Failed> {
+        *self = Self::default();
+        cursor.object(3, |cursor, key| {
             match key.as_key(&mut [0; KEY_BYTES_MAX]) {
-                b"content" => part.content = content(cursor)?,
-                b"reasoning_content" => part.reasoning_content = cursor.string_or_other(4)?,
-                b"reasoning" => part.reasoning = cursor.string_or_other(4)?,
-                b"tool_calls" => part.tool_calls = tools::list(cursor, 4)?,
-                b"function_call" => part.function_call = tools::function_call(cursor, 4)?,
+                b"content" => self.content = content(cursor)?,
+                b"reasoning_content" => self.reasoning_content = cursor.string_or_other(4)?,
+                b"reasoning" => self.reasoning = cursor.string_or_other(4)?,
+                b"tool_calls" => self.tool_calls = tools::list(cursor, 4)?,
+                b"function_call" => self.function_call = tools::function_call(cursor, 4)?,
                 _ => cursor.skip(4)?,
             }
             Ok(())
-        })?;
-        Ok(is_object.then_some(part))
+        })
     }
 
     /// The reasoning under whichever name has any.
