@@ -501,14 +501,15 @@ impl Exchange {
                 self.counted_tokens = total;
             }
         }
+        if let Some(saved) = &mut self.saved {
+            // Also of an event that generates nothing: a tool call may begin without a word.
+            chunk.save(&mut saved.text, &mut saved.reasoning, &mut saved.tool_calls);
+        }
         let output = chunk.has_text() || chunk.has_tool_call();
         if !output && !chunk.has_reasoning() {
             return;
         }
         self.uncounted |= tokens.is_none();
-        if let Some(saved) = &mut self.saved {
-            chunk.save(&mut saved.text, &mut saved.reasoning, &mut saved.tool_calls);
-        }
         self.content(tokens, output, arrival, observer);
     }
 

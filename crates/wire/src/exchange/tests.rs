@@ -388,6 +388,24 @@ fn times_are_those_of_the_reads_that_completed_the_events() {
 }
 
 #[test]
+fn a_tool_call_may_begin_without_a_word() {
+    let call = |index, arguments| {
+        let function = format!("{{\"arguments\":\"{arguments}\"}}");
+        let calls = format!("[{{\"index\":{index},\"function\":{function}}}]");
+        format!("data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":{calls}}}}}]}}\n\n")
+    };
+    let outcome = stream(&(call(1, "") + &call(0, "x") + STOP));
+    assert_eq!(outcome.answer.content_events, 1);
+    let arguments = outcome
+        .saved
+        .tool_calls
+        .into_vec()
+        .into_iter()
+        .map(|call| call.arguments);
+    assert_eq!(arguments.collect::<Vec<_>>(), ["x", ""]);
+}
+
+#[test]
 fn an_exchange_forgets_the_answer_before() {
     let (mut carry, mut pool) = (Carry::new(64), CarryPool::new(1 << 16));
     let mut http = ResponseDecoder::new(4096);
