@@ -112,6 +112,11 @@ impl Connection {
         self.up && self.writable && self.dead.is_none() && self.broken.is_none()
     }
 
+    /// Whether something waits for room to write.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        !self.queue.is_empty() || matches!(self.finish, Finish::Half | Finish::Full)
+    }
+
     /// Writes as much as goes; `submitted` is told of each send before its first byte is written,
     /// `done` is given the head of each send that is written. Returns the bytes written.
     pub(crate) fn flush(

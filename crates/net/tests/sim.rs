@@ -4,7 +4,9 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use ridgeline_clock::{Arrival, Clock, Nanos};
-use ridgeline_net::sim::{Actions, Ended, Fate, Shape, SimConfig, SimDriver, SimNet, SimPeer};
+use ridgeline_net::sim::{
+    Actions, Ended, Fate, Shape, SimConfig, SimDriver, SimNet, SimPeer, lockstep,
+};
 use ridgeline_net::{Close, Closed, Commands, Driver, DriverError, Peer, Sink, Token};
 
 /// Everything a sink is told, in order.
@@ -433,4 +435,67 @@ fn another_seed_tells_another_story() {
         )
     };
     assert_ne!(run(1), run(2));
+}
+
+/// Accepts everybody and sends back what comes.
+#[derive(Debug, Default)]
+struct Echo {
+    accepted: u32,
+}
+
+impl Sink for Echo {
+    fn accepted(&mut self, _: &mut Commands, _: u32, _: Nanos) -> Option<Token> {
+        self.accepted += 1;
+        Some(token(self.accepted - 1))
+    }
+    fn opened(&mut self, _: &mut Commands, _: Token, _: Nanos) {}
+    fn submitted(&mut self, _: Token, _: Nanos) {}
+    fn sent(&mut self, _: &mut Commands, _: Token, _: Vec<u8>, _: Nanos) {}
+    fn received(&mut self, commands: &mut Commands, token: Token, bytes: &[u8], _: Arrival) {
+        commands.send(token, bytes.to_vec(), Bytes::new());
+        commands.close(token, Close::Fin);
+    }
+    fn ended(&mut self, _: &mut Commands, _: Token, _: Arrival) {}
+    fn closed(&mut self, _: &mut Commands, _: Token, _: Closed, _: Nanos) {}
+}
+
+#[test]
+fn two_drivers_in_lockstep_see_one_time() {
+    let net = SimNet::new(SimConfig::default());
+    let (mut client, mut server) = (net.driver(1), net.driver(1));
+    let peer = server
+        .listen(&Peer::Tcp(([10, 0, 0, 1], 0).into()))
+        .unwrap();
+    client.commands().open(token(0), peer, None);
+    let request: &[u8] = b"GET";
+    let mut near = Trace {
+        request,
+        ..Trace::default()
+    };
+    let mut far = Echo::default();
+    let deadline = Nanos::from_millis(5);
+    let mut now = Nanos::ZERO;
+    while now < deadline {
+        let later = lockstep((&mut client, &mut near), (&mut server, &mut far), deadline).unwrap();
+        assert!(later >= now);
+        now = later;
+    }
+    assert_eq!(now, deadline, "the clock stops where it is told to");
+    let us = Nanos::from_micros;
+    let arrival = Arrival {
+        at: us(40),
+        not_before: us(20),
+        reaped: us(40),
+    };
+    assert_eq!(
+        near.told,
+        [
+            Told::Opened(0, us(20)),
+            Told::Submitted(0, us(20)),
+            Told::Sent(0, us(20)),
+            Told::Received(0, b"GET".to_vec(), arrival),
+            Told::Ended(0, us(40)),
+            Told::Closed(0, Closed::Local, us(40)),
+        ]
+    );
 }
