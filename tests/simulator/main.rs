@@ -1,6 +1,10 @@
 //! The real engine on a virtual network and a virtual clock: faster than real time, from a seed.
 
+#[path = "../replay/mod.rs"]
+mod replay; // the cases: their scripts and what their records must say
+
 mod allocations; // nothing is allocated between warm-up and drain
+mod cases; // every black-box case, on the virtual network
 mod closed; // closed loop and offline: counts, times, warm-up, stop rules, drain
 mod faults; // resets, refusals, stalls, silence, ports: outcomes, and nothing is lost
 mod open; // open loop: schedule, lag, cap, what was never sent, coordinated omission
