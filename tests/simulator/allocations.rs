@@ -55,7 +55,7 @@ static ALLOCATOR: Counting = Counting;
 /// Allocations of the measured phase, after a warm-up that touched every buffer once.
 fn allocations_of(load: Load) -> u64 {
     let mut warmed = plan(load, 400);
-    warmed.warmup_requests = 200;
+    warmed.warmup_requests = 2_000;
     let mut config = SimConfig::default();
     // Cut events use the carries.
     config.shape.split_ppm = 200_000;

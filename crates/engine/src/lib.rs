@@ -19,9 +19,11 @@
 mod connection;
 mod control;
 mod drive;
+mod finish;
 mod limits;
 mod list;
 mod plan;
+mod pool;
 mod record;
 mod requests;
 mod run;
@@ -54,6 +56,9 @@ pub enum EngineError {
     /// A thread could not be started.
     #[error("cannot start a shard's thread: {0}")]
     Thread(std::io::Error),
+    /// A core that the process may not use.
+    #[error("core {0} is not one that this process may use: name others with --cores, or none")]
+    Core(usize),
     /// A shard's thread ended by a fault of the program.
     #[error("a shard stopped by an internal fault; please report it")]
     Panicked,

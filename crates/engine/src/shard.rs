@@ -1,15 +1,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use ridgeline_clock::Nanos;
-use ridgeline_metrics::{
-    Collector, Fate, Finished, GapPool, Phase, Stopped, Timeline, TokenSource,
-};
+use ridgeline_metrics::{Collector, GapPool, Phase, Stopped, Timeline};
 use ridgeline_net::{Close, Commands};
 use ridgeline_wire::carry::CarryPool;
-use ridgeline_wire::exchange::{Asked, ErrorKind, Exchange};
-use ridgeline_wire::openai::FinishReason;
+use ridgeline_wire::exchange::{Asked, ErrorKind};
 use rtrb::Producer;
 
 use crate::EngineError;
@@ -17,14 +13,10 @@ use crate::connection::{self, Connection};
 use crate::control::{Control, Live};
 use crate::list::List;
 use crate::plan::{Load, Plan};
-use crate::record::{Details, Outcome, Record};
+use crate::record::Record;
 use crate::requests::Requests;
 use crate::slot::{self, Slot};
 use crate::source::{Bounds, Source};
-
-/// How long a shard waits after the kernel had no port or descriptor left before it tries again.
-/// A guess: long enough not to burn the core, short beside a TIME-WAIT of 60 s.
-const BACK_OFF: Nanos = Nanos::from_millis(5);
 
 /// How often a shard publishes its counts.
 const PUBLISH_EVERY: Nanos = Nanos::from_millis(100);
@@ -67,35 +59,35 @@ pub struct Shard {
     pub(crate) slots: Vec<Slot>,
     pub(crate) connections: Vec<Connection>,
     /// Slots without a request, longest free first.
-    free_slots: List,
+    pub(crate) free_slots: List,
     /// Slots whose request waits for a connection.
-    waiting: List,
+    pub(crate) waiting: List,
     /// Active and waiting slots by deadline: the timeout is one span, so order of start is order
     /// of deadline.
-    deadlines: List,
-    free_connections: Vec<u32>,
+    pub(crate) deadlines: List,
+    pub(crate) free_connections: Vec<u32>,
     /// Connections that carry nothing, last used first: the warmest is taken.
-    idle: List,
+    pub(crate) idle: List,
     /// Connections being set up.
     pub(crate) connecting: u32,
     pub(crate) back_off_until: Nanos,
-    connections_opened: u64,
+    pub(crate) connections_opened: u64,
     pub(crate) carries: CarryPool,
     pub(crate) gap_pool: GapPool,
     pub(crate) collector: Collector,
-    records: Option<Producer<Record>>,
-    records_dropped: u64,
+    pub(crate) records: Option<Producer<Record>>,
+    pub(crate) records_dropped: u64,
     pub(crate) state: PhaseState,
-    in_flight: u32,
+    pub(crate) in_flight: u32,
     /// Measured requests in flight that were submitted.
-    occupied: u64,
+    pub(crate) occupied: u64,
     /// Whether arrivals carry the kernel's stamps.
     pub(crate) stamped: bool,
     /// Since when what is due finds no slot.
-    blocked_since: Option<Nanos>,
-    never_sent: u64,
+    pub(crate) blocked_since: Option<Nanos>,
+    pub(crate) never_sent: u64,
     pub(crate) submitted_in_window: u64,
-    last_issue: Nanos,
+    pub(crate) last_issue: Nanos,
     pub(crate) last_done: Nanos,
     pub(crate) exhausted: Exhausted,
     publish_at: Nanos,
@@ -301,7 +293,7 @@ impl Shard {
             if slot.deadline > now {
                 return;
             }
-            let connecting = slot.connection.map_or(true, |c| {
+            let connecting = slot.connection.is_none_or(|c| {
                 self.connections[c as usize].state == connection::State::Connecting
             });
             let (kind, message) = if connecting {
@@ -488,226 +480,6 @@ impl Shard {
         self.in_flight += 1;
     }
 
-    /// Gives connections to slots that wait for one, as far as there are any.
-    pub(crate) fn serve_waiting(&mut self, now: Nanos, commands: &mut Commands) {
-        while let Some(slot_index) = self.waiting.first() {
-            let connection_index = match self.idle.pop_front() {
-                Some(idle) => {
-                    self.connections[idle as usize].reused = true;
-                    self.connections[idle as usize].state = connection::State::Busy;
-                    idle
-                }
-                None => match self.open(now, commands) {
-                    Some(opening) => opening,
-                    None => return,
-                },
-            };
-            self.waiting.remove(slot_index);
-            self.start(slot_index, connection_index, now, commands);
-        }
-    }
-
-    /// Begins to set up a connection, unless too many are being set up, or the machine has just
-    /// run out of what they need.
-    fn open(&mut self, now: Nanos, commands: &mut Commands) -> Option<u32> {
-        if self.connecting >= self.plan.limits.connecting_max || now < self.back_off_until {
-            return None;
-        }
-        let index = self.free_connections.pop()?;
-        let target = &self.plan.target;
-        // Shards begin at different addresses, so that few connections still use all of them.
-        let turn = usize::try_from(self.connections_opened + u64::from(self.k)).unwrap_or(0);
-        let peer = target.peers[turn % target.peers.len()].clone();
-        let sources = &target.sources;
-        let source = (!sources.is_empty()).then(|| sources[turn % sources.len()]);
-        self.connections_opened += 1;
-        self.connecting += 1;
-        let connection = &mut self.connections[index as usize];
-        connection.state = connection::State::Connecting;
-        connection.reused = false;
-        connection.opening_since = now;
-        commands.open(connection.token(index), peer, source);
-        Some(index)
-    }
-
-    /// The first action for a request: its bytes are queued on its connection.
-    fn start(
-        &mut self,
-        slot_index: u32,
-        connection_index: u32,
-        now: Nanos,
-        commands: &mut Commands,
-    ) {
-        let slot = &mut self.slots[slot_index as usize];
-        let connection = &mut self.connections[connection_index as usize];
-        slot.state = slot::State::Active;
-        slot.connection = Some(connection_index);
-        slot.pool_wait += now - slot.waiting_since;
-        connection.slot = Some(slot_index);
-        connection.http.start();
-        let mut head = std::mem::take(&mut connection.head);
-        let body: Bytes = self.requests.write(&mut head, slot.index, slot.sample);
-        commands.send(connection.token(connection_index), head, body);
-        self.mark_started(slot_index, now);
-    }
-
-    /// The first action for a request, once.
-    fn mark_started(&mut self, slot_index: u32, now: Nanos) {
-        let slot = &mut self.slots[slot_index as usize];
-        if slot.started {
-            return;
-        }
-        slot.started = true;
-        slot.timeline.started = now;
-        self.last_issue = now;
-        let phase = slot.phase;
-        self.collector.issued(phase);
-        if phase == Phase::Measured {
-            self.collector.due(1);
-        }
-    }
-
-    /// Puts a request back to wait: its connection was of no use.
-    pub(crate) fn wait_again(&mut self, slot_index: u32, now: Nanos) {
-        let slot = &mut self.slots[slot_index as usize];
-        slot.state = slot::State::Waiting;
-        slot.connection = None;
-        slot.waiting_since = now;
-        self.waiting.push_back(slot_index);
-    }
-
-    /// Marks a connection that carries nothing as ready for the next request.
-    pub(crate) fn rest(&mut self, connection_index: u32) {
-        let connection = &mut self.connections[connection_index as usize];
-        connection.state = connection::State::Idle;
-        connection.slot = None;
-        self.idle.push_front(connection_index);
-    }
-
-    /// Asks for the end of a connection. Its place is free when the driver says `closed`.
-    pub(crate) fn close(&mut self, index: u32, how: Close, commands: &mut Commands) {
-        self.leave(index);
-        let connection = &mut self.connections[index as usize];
-        connection.state = connection::State::Closing;
-        commands.close(connection.token(index), how);
-    }
-
-    /// Takes a connection out of every place but the slab.
-    fn leave(&mut self, index: u32) {
-        self.idle.remove(index);
-        let connection = &mut self.connections[index as usize];
-        if connection.state == connection::State::Connecting {
-            self.connecting -= 1;
-        }
-        connection.slot = None;
-        connection.carry.clear(&mut self.carries);
-    }
-
-    /// Gives the place of a connection that is gone to the next one.
-    pub(crate) fn free(&mut self, index: u32) {
-        self.leave(index);
-        let connection = &mut self.connections[index as usize];
-        connection.state = connection::State::Free;
-        connection.generation = connection.generation.wrapping_add(1);
-        self.free_connections.push(index);
-    }
-
-    /// The kernel had no port or descriptor for a connection: the request waits, and says so.
-    pub(crate) fn back_off(&mut self, now: Nanos) {
-        self.back_off_until = now + BACK_OFF;
-    }
-
-    /// A request is over: into the numbers and the records, and its slot is free.
-    pub(crate) fn finish(&mut self, slot_index: u32, reaped: Nanos, cancelled: bool) {
-        self.deadlines.remove(slot_index);
-        let slot = &mut self.slots[slot_index as usize];
-        let answer = slot.exchange.answer();
-        let timeline = &mut slot.timeline;
-        timeline.first_byte = answer.first_byte;
-        timeline.first_token = answer.first_token;
-        timeline.first_output = answer.first_output;
-        timeline.last_token = answer.last_token;
-        timeline.done = if cancelled { None } else { answer.done };
-        let outcome = match &answer.failure {
-            _ if cancelled => Outcome::Cancelled,
-            Some(failure) => Outcome::Error(failure.kind),
-            None => Outcome::Ok,
-        };
-        let finished = finished(&slot.exchange, slot_facts(slot), outcome);
-        let token_source = finished.output().1;
-        self.collector
-            .finished(&finished, &mut slot.seen.gaps, &mut self.gap_pool);
-        if slot.phase == Phase::Measured {
-            let end = slot.timeline.done.unwrap_or(reaped);
-            self.last_done = self.last_done.max(end);
-            if slot.timeline.submitted.is_some() {
-                self.occupy(reaped, false);
-            }
-        }
-        self.push_record(slot_index, outcome, token_source);
-        let slot = &mut self.slots[slot_index as usize];
-        slot.state = slot::State::Free;
-        slot.connection = None;
-        slot.free_since = reaped;
-        self.free_slots.push_back(slot_index);
-        self.in_flight -= 1;
-    }
-
-    /// A measured request was submitted, or is over.
-    pub(crate) fn occupy(&mut self, now: Nanos, more: bool) {
-        self.occupied = if more {
-            self.occupied + 1
-        } else {
-            self.occupied - 1
-        };
-        self.collector.concurrency(now, self.occupied);
-    }
-
-    fn push_record(&mut self, slot_index: u32, outcome: Outcome, token_source: TokenSource) {
-        let Some(records) = &mut self.records else {
-            return;
-        };
-        let slot = &mut self.slots[slot_index as usize];
-        let answer = slot.exchange.answer();
-        let message = answer
-            .failure
-            .as_ref()
-            .map(|failure| failure.message.clone());
-        let (http_status, finish_reason) = (answer.http_status, answer.finish_reason);
-        let (usage, content_events) = (answer.usage, answer.content_events);
-        let saved = slot.exchange.take_saved();
-        let events_at = slot.seen.events_at.as_mut().map(std::mem::take);
-        let varies = message.is_some() || saved.is_some() || events_at.is_some();
-        let record = Record {
-            index: slot.index,
-            sample: slot.sample,
-            phase: slot.phase,
-            shard: self.k,
-            outcome,
-            http_status,
-            finish_reason,
-            timeline: slot.timeline,
-            connected: slot.connected,
-            usage: usage.unwrap_or_default(),
-            token_source,
-            content_events,
-            retries: slot.retries,
-            harness_delay_max: slot.seen.harness_delay_max,
-            stamp_width_max: slot.seen.stamp_width_max,
-            run_id: self.plan.run_id,
-            details: varies.then(|| {
-                Box::new(Details {
-                    message,
-                    saved,
-                    events_at,
-                })
-            }),
-        };
-        if records.push(record).is_err() {
-            self.records_dropped += 1;
-        }
-    }
-
     fn publish(&mut self, now: Nanos) {
         if now < self.publish_at {
             return;
@@ -741,54 +513,5 @@ impl Shard {
             connections_opened: self.connections_opened,
             exhausted: self.exhausted,
         }
-    }
-}
-
-/// What a slot knows of its request beside the answer.
-struct Facts {
-    timeline: Timeline,
-    phase: Phase,
-    events_at_stop: Option<u32>,
-    pool_wait: Nanos,
-    cap_wait: Nanos,
-    retries: u32,
-}
-
-fn slot_facts(slot: &Slot) -> Facts {
-    Facts {
-        timeline: slot.timeline,
-        phase: slot.phase,
-        events_at_stop: slot.events_at_stop,
-        pool_wait: slot.pool_wait,
-        cap_wait: slot.cap_wait,
-        retries: slot.retries,
-    }
-}
-
-/// What the numbers need to know of a request that is over.
-fn finished(exchange: &Exchange, facts: Facts, outcome: Outcome) -> Finished<'_> {
-    let answer = exchange.answer();
-    let usage = answer.usage.unwrap_or_default();
-    let fate = match outcome {
-        Outcome::Ok => Fate::Ok,
-        Outcome::Error(kind) => Fate::Failed(kind.as_str()),
-        Outcome::Cancelled => Fate::Cancelled,
-    };
-    Finished {
-        timeline: facts.timeline,
-        finish_reason: answer.finish_reason.as_ref().map(FinishReason::as_str),
-        input_tokens: usage.input_tokens,
-        output_tokens: usage.output_tokens,
-        token_source: usage
-            .output_tokens
-            .map_or(TokenSource::None, |_| TokenSource::Usage),
-        content_events: answer.content_events,
-        first_event_tokens: answer.first_event_tokens,
-        events_in_window: facts.events_at_stop.unwrap_or(answer.content_events),
-        received_bytes: answer.received_bytes,
-        pool_wait: facts.pool_wait,
-        cap_wait: facts.cap_wait,
-        retries: facts.retries,
-        ..Finished::new(facts.phase, fate, answer.streamed)
     }
 }
