@@ -3,7 +3,7 @@
 //! What this is: the trait [`Driver`] that every backend implements, the trait [`Sink`] that the
 //! layer above implements, the queue between them ([`Commands`]), a virtual network
 //! ([`sim`]) that runs the real engine faster than real time from a seed, and the
-//! [`conformance`] suite that every driver must pass.
+//! [`mod@conformance`] suite that every driver must pass.
 //!
 //! What this is not: HTTP, TLS, or messages between processes (that is a Transport). A driver
 //! *lends* received bytes for the length of one callback and *owns* what it sends until it says
