@@ -1,0 +1,69 @@
+//! One record per request: from the shards' queues to `records.jsonl`.
+//!
+//! A thread takes records from the queues and writes them as JSON lines while it keeps up. As soon
+//! as a queue is more than half full it writes a compact form to `records.spool` instead, and turns
+//! that into lines when the run is over. After a kill [`recover`] does the same for what is there.
+//! Records stand in the order in which the thread took them: that of completion within a shard.
+
+mod entry;
+mod line;
+mod recover;
+#[cfg(test)]
+mod samples;
+mod spool;
+mod writer;
+
+use std::io;
+use std::path::PathBuf;
+
+pub use recover::{Recovered, recover};
+pub use writer::{RecordWriter, Written};
+
+/// The file of JSON lines in a result folder.
+pub const JSONL: &str = "records.jsonl";
+/// The compact file that is there only while lines are still to be made of it.
+pub const SPOOL: &str = "records.spool";
+
+/// What keeps records from being written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordsError {
+    /// A file can't be made, read or written.
+    #[error("cannot {verb} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        verb: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// Another process writes the file.
+    #[error("{} is being written by a run that is not over", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is no spool, or one of another version.
+    #[error("{} is not a spool of records that this version can read", path.display())]
+    NotASpool {
+        /// The file.
+        path: PathBuf,
+    },
+    /// One record is beyond what can be written.
+    #[error("a record of {bytes} bytes is too large to be written")]
+    Oversize {
+        /// Its size.
+        bytes: usize,
+    },
+    /// The writing thread can't be started, or stopped by itself.
+    #[error("the thread that writes records failed: {0}")]
+    Thread(io::Error),
+}
+
+impl RecordsError {
+    fn file(verb: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { verb, path, source }
+    }
+}
