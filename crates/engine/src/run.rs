@@ -32,6 +32,10 @@ pub struct ShardReport {
     pub pace: Pace,
     /// What its driver counted, over all phases.
     pub counters: Counters,
+    /// Reads of its driver in the measured phase.
+    pub reads: u64,
+    /// Content events of its successes in the measured phase.
+    pub content_events: u64,
     /// Connections it set up.
     pub connections_opened: u64,
     /// Heads of cut events copied into a carry.
@@ -190,6 +194,7 @@ where
     };
     let mut driver = warmed?;
     shard.begin_measured(measured, span)?;
+    let reads_before = driver.counters().reads;
     let cpu_before = thread_cpu_time();
     let pace = drive(&mut driver, &mut shard, &MonotonicClock).inspect_err(|_| control.cancel())?;
     let ended = MonotonicClock.now();
@@ -202,6 +207,8 @@ where
         cpu,
         pace,
         counters,
+        reads: counters.reads - reads_before,
+        content_events: result.collector.content_events(),
         connections_opened: result.connections_opened,
         carry_copies: result.carry_copies,
     };

@@ -142,10 +142,9 @@ impl Sink for Shard {
         match connection.slot {
             Some(slot_index) => {
                 let span = at - connection.opening_since;
-                self.slots[slot_index as usize]
-                    .timeline
-                    .connect
-                    .get_or_insert(span);
+                let slot = &mut self.slots[slot_index as usize];
+                slot.timeline.connect.get_or_insert(span);
+                slot.connected.get_or_insert(at);
             }
             None => self.rest(index),
         }
