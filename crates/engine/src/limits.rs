@@ -47,8 +47,8 @@ impl Default for Limits {
             send_inline_bytes: 1024,
             gap_events: 128,
             records_queued_max: 1 << 16,
-            receive_buffer_bytes: 16 << 10,
-            receive_buffers: 256,
+            receive_buffer_bytes: 64 << 10,
+            receive_buffers: 128,
         }
     }
 }
