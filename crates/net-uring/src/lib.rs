@@ -69,15 +69,18 @@
 )]
 
 mod buffers;
+mod completions;
 mod config;
 mod driver;
 mod listen;
 mod message;
 mod ops;
+mod orders;
 mod probe;
 mod ring;
 mod slot;
 mod stamps;
+mod turn;
 mod waker;
 
 pub use config::UringConfig;

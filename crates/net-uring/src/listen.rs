@@ -36,13 +36,13 @@ impl UringDriver {
         if number >= LISTENERS_MAX {
             return Err(io::Error::other("a driver has at most 16 listeners"));
         }
-        let stamped = self.config().rx_timestamps && matches!(peer, Peer::Tcp(_));
+        let stamped = self.config.rx_timestamps && matches!(peer, Peer::Tcp(_));
         let (socket, bound) = match peer {
             Peer::Tcp(address) => {
                 let address = SockAddr::from(*address);
                 let socket = Socket::new(address.domain(), Type::STREAM, None)?;
                 socket.set_reuse_address(true)?;
-                socket.set_reuse_port(self.config().reuse_port)?;
+                socket.set_reuse_port(self.config.reuse_port)?;
                 // Both are passed on to accepted connections.
                 socket.set_tcp_nodelay(true)?;
                 if stamped {

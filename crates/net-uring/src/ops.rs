@@ -173,6 +173,7 @@ impl UringDriver {
     }
 
     pub(crate) fn push_shutdown(&mut self, index: u32, how: libc::c_int) -> io::Result<()> {
+        self.slots[index as usize].shutting = true;
         let entry = opcode::Shutdown::new(self.file(index), how).build();
         self.push(Op::Shutdown, index, entry)
     }

@@ -27,9 +27,11 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, squeue};
 use ridgeline_clock::{Clock, MonotonicClock, Nanos};
 
-/// `IORING_REGISTER_RING_FDS`, `IORING_REGISTER_FILE_ALLOC_RANGE` of linux/io_uring.h: the io-uring
-/// crate keeps a registered ring only as long as a borrow, and has no call for the second.
+/// `IORING_REGISTER_RING_FDS` and its counterpart, `IORING_REGISTER_FILE_ALLOC_RANGE` of
+/// linux/io_uring.h: the io-uring crate keeps a registered ring only as long as a borrow, and has
+/// no call for the last.
 const REGISTER_RING_FDS: libc::c_uint = 20;
+const UNREGISTER_RING_FDS: libc::c_uint = 21;
 const REGISTER_FILE_ALLOC_RANGE: libc::c_uint = 25;
 
 /// `struct io_uring_rsrc_update`.
@@ -59,9 +61,21 @@ pub(crate) struct Ring {
     outstanding: u64,
 }
 
+/// The queues before an enter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State {
+    /// Completions that were there already.
+    pub(crate) unreaped: usize,
+    /// The kernel holds completions that did not fit the queue. Until it holds none, it puts every
+    /// completion behind them.
+    pub(crate) overflowed: bool,
+    /// Nothing to hand over, to run or to reap: an enter that waits will sleep.
+    pub(crate) idle: bool,
+}
+
 impl Ring {
     /// A ring of the calling thread, which must be the one that uses it.
-    pub(crate) fn new(sq_entries: u32, cq_entries: u32, spins: bool) -> io::Result<Self> {
+    pub(crate) fn new(sq_entries: u32, cq_entries: u32) -> io::Result<Self> {
         let mut builder = IoUring::builder();
         builder
             .setup_single_issuer()
@@ -69,9 +83,8 @@ impl Ring {
             .setup_submit_all()
             .dontfork();
         builder.setup_cqsize(cq_entries);
-        if spins {
-            builder.setup_taskrun_flag();
-        }
+        // Tells whether an enter will find work or sleep: without it a busy kernel looks idle.
+        builder.setup_taskrun_flag();
         let io = builder.build(sq_entries)?;
         let mut ring = Self {
             enter_fd: io.as_raw_fd(),
@@ -80,7 +93,8 @@ impl Ring {
             absolute: false,
             outstanding: 0,
         };
-        ring.register_itself()?;
+        // A thread has 16 places for rings; without one an enter looks its descriptor up, no more.
+        let _ = ring.register_itself();
         ring.absolute = ring.knows_absolute_deadlines();
         Ok(ring)
     }
@@ -218,10 +232,18 @@ impl Ring {
         self.outstanding -= 1;
     }
 
-    /// Whether the kernel holds completions that did not fit the queue.
+    /// What there is before an enter.
     #[inline]
-    pub(crate) fn overflowed(&mut self) -> bool {
-        self.io.submission().cq_overflow()
+    pub(crate) fn state(&mut self) -> State {
+        let unreaped = self.ready();
+        let submission = self.io.submission();
+        let overflowed = submission.cq_overflow();
+        let idle = unreaped == 0 && !overflowed && submission.is_empty() && !submission.taskrun();
+        State {
+            unreaped,
+            overflowed,
+            idle,
+        }
     }
 
     /// Hands over what is queued and runs deferred work, without waiting.
@@ -308,6 +330,23 @@ impl Ring {
         let result =
             unsafe { libc::syscall(libc::SYS_io_uring_enter, fd, submit, want, flags, arg, size) };
         u32::try_from(result).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+impl Drop for Ring {
+    /// A registered ring lives on when its descriptor is closed, and keeps its place.
+    fn drop(&mut self) {
+        if let Ok(offset) = u32::try_from(self.enter_fd)
+            && self.enter_flags.contains(EnterFlags::REGISTERED_RING)
+        {
+            let mut update = RingUpdate {
+                offset,
+                resv: 0,
+                data: 0,
+            };
+            let freed = self.register(UNREGISTER_RING_FDS, &raw mut update, 1);
+            debug_assert!(freed.is_ok(), "{freed:?}");
+        }
     }
 }
 

@@ -129,6 +129,9 @@ pub(crate) struct Slot {
     pub(crate) cause: Option<Closed>,
     /// The peer has sent FIN.
     pub(crate) ended: bool,
+    /// A shutdown is in flight. The kernel does it on a thread of its own, which looks the file up
+    /// only then: until it is done the file's place in the table must not be another's.
+    pub(crate) shutting: bool,
     /// Bytes of `front` that are sent.
     pub(crate) offset: usize,
     pub(crate) front: Option<Message>,
@@ -152,6 +155,7 @@ impl Slot {
             close: None,
             cause: None,
             ended: false,
+            shutting: false,
             offset: 0,
             front: None,
             queue: VecDeque::new(),

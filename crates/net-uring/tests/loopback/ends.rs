@@ -173,6 +173,49 @@ fn half_a_close_still_receives() {
     });
 }
 
+/// The kernel shuts down on a thread of its own, which looks for the socket when it gets to run:
+/// by then the place in the file table could be the next connection's.
+#[test]
+fn a_shutdown_never_reaches_the_next_connection() {
+    const ROUNDS: u32 = 400;
+    let Some(mut driver) = driver(small(2)) else {
+        return;
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = Peer::Tcp(listener.local_addr().unwrap());
+    let echo = thread::spawn(move || {
+        for _ in 0..ROUNDS {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut ping = [0; 4];
+            stream.set_read_timeout(Some(PATIENCE.into())).unwrap();
+            stream.read_exact(&mut ping).unwrap();
+            stream.write_all(&ping).unwrap();
+        }
+    });
+    let mut world = World::default();
+    let name = |round: u32| Token {
+        index: round % 2,
+        generation: round,
+    };
+    for round in 0..ROUNDS {
+        driver.commands().open(name(round), there.clone(), None);
+        driver
+            .commands()
+            .send(name(round), b"ping".to_vec(), Bytes::new());
+        world.until(&mut driver, |world| {
+            let last_is_gone = round == 0 || world.cause(name(round - 1)).is_some();
+            last_is_gone && world.bytes(name(round)) == b"ping"
+        });
+        driver.commands().close(name(round), Close::Half);
+        driver.commands().close(name(round), Close::Reset);
+    }
+    world.until(&mut driver, |world| world.cause(name(ROUNDS - 1)).is_some());
+    echo.join().unwrap();
+    for round in 0..ROUNDS {
+        assert_eq!(world.cause(name(round)), Some(Closed::Local));
+    }
+}
+
 #[test]
 fn a_reset_drops_what_is_queued_and_the_peer_sees_it() {
     let Some(mut driver) = driver(small(1)) else {

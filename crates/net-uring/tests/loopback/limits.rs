@@ -4,7 +4,7 @@ use std::thread;
 
 use bytes::Bytes;
 use ridgeline_clock::Nanos;
-use ridgeline_net::{Close, Closed, Driver, Peer, Token};
+use ridgeline_net::{Close, Closed, Driver, Peer, Token, Wake};
 use ridgeline_net_uring::UringConfig;
 
 use crate::world::{PATIENCE, Role, World, driver, loopback, pattern, small, token};
@@ -188,4 +188,24 @@ fn more_peers_than_names_are_refused_and_the_rest_served() {
     let late = std::net::TcpStream::connect(here).unwrap();
     world.until(&mut driver, |world| world.refused > told);
     drop(late);
+}
+
+/// A thread has 16 places for registered rings, and a driver gives its own back.
+#[test]
+fn a_thread_makes_many_drivers_and_holds_many() {
+    let mut held = Vec::new();
+    for _ in 0..40 {
+        let Some(mut one) = driver(small(1)) else {
+            return;
+        };
+        one.turn(Nanos::ZERO, &mut World::default()).unwrap();
+    }
+    for _ in 0..20 {
+        held.extend(driver(small(1)));
+    }
+    let mut world = World::default();
+    for driver in &mut held {
+        driver.waker().wake();
+        assert!(driver.turn(Nanos::MAX, &mut world).unwrap().woken);
+    }
 }
