@@ -150,18 +150,24 @@ impl<'a> ReadObserver<'a> {
 impl Observer for ReadObserver<'_> {
     #[inline]
     fn content(&mut self, event: ContentEvent) {
+        let Some(tokens) = event.tokens else {
+            return self.contents(event.arrival, 1);
+        };
+        self.tell();
         self.count += 1;
-        match event.tokens {
-            None => self.pending += 1,
-            Some(tokens) => {
-                self.tell();
-                let at = self.arrival.at;
-                self.collector
-                    .content_counted(&mut self.seen.gaps, self.pool, at, tokens);
-            }
-        }
+        let (gaps, at) = (&mut self.seen.gaps, event.arrival.at);
+        self.collector.content_counted(gaps, self.pool, at, tokens);
         if let Some(events_at) = &mut self.seen.events_at {
-            events_at.push(event.arrival.at);
+            events_at.push(at);
+        }
+    }
+
+    #[inline]
+    fn contents(&mut self, arrival: Arrival, count: u32) {
+        self.count += count;
+        self.pending += count;
+        if let Some(events_at) = &mut self.seen.events_at {
+            events_at.extend(std::iter::repeat_n(arrival.at, count as usize));
         }
     }
 }

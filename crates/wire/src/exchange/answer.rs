@@ -134,6 +134,16 @@ pub struct ContentEvent {
 pub trait Observer {
     /// Called once for each content event of choice 0, in order.
     fn content(&mut self, event: ContentEvent);
+
+    /// The same, at once, for `count` events that came in one read and do not tell their tokens.
+    #[inline]
+    fn contents(&mut self, arrival: Arrival, count: u32) {
+        let event = ContentEvent {
+            arrival,
+            tokens: None,
+        };
+        (0..count).for_each(|_| self.content(event));
+    }
 }
 
 /// Observes nothing.

@@ -3,8 +3,9 @@
 use ridgeline_clock::Arrival;
 
 use super::body::Body;
-use super::{ContentEvent, ErrorKind, Exchange, Observer};
+use super::{ContentEvent, ErrorKind, Exchange, Observer, Saved};
 use crate::carry::{Carry, CarryPool};
+use crate::http1::ResponseDecoder;
 use crate::openai::{self, Chunk, Match, Slot};
 use crate::sse::{Event, EventName, SseError};
 
@@ -47,16 +48,48 @@ impl Exchange {
         }
     }
 
+    /// The loop that matters: HTTP chunks that are each one event which differs from a parsed one
+    /// in its text alone. What they have in common is counted once for all of them.
+    #[inline]
+    pub(super) fn familiar_chunks<O: Observer>(
+        &mut self,
+        http: &ResponseDecoder,
+        input: &mut &[u8],
+        arrival: Arrival,
+        observer: &mut O,
+    ) {
+        if !self.scanner.at_boundary() {
+            return;
+        }
+        let (template, saved) = (&self.template, &mut self.saved);
+        let bytes_max = self.event_bytes_max;
+        let mut count = 0;
+        http.take_chunks(input, |data| match template.matches(data) {
+            Some(found) if found.bytes == data.len() && found.bytes <= bytes_max => {
+                count += 1;
+                if let Some(saved) = saved {
+                    save(saved, found);
+                }
+                true
+            }
+            _ => false,
+        });
+        if count > 0 {
+            self.events += u64::from(count);
+            self.uncounted = true;
+            let output = self.template.slot() == Slot::Text;
+            self.stamp(count, None, output, arrival);
+            observer.contents(arrival, count);
+        }
+    }
+
     /// An event that differs from a parsed one in its text alone.
     #[inline]
     fn familiar<O: Observer>(&mut self, found: Match<'_>, arrival: Arrival, observer: &mut O) {
         self.events += 1;
         self.uncounted = true;
         if let Some(saved) = &mut self.saved {
-            match found.slot {
-                Slot::Text => found.text.push_onto(&mut saved.text),
-                Slot::Reasoning => found.text.push_onto(&mut saved.reasoning),
-            }
+            save(saved, found);
         }
         self.content(None, found.slot == Slot::Text, arrival, observer);
     }
@@ -152,6 +185,13 @@ impl Exchange {
         arrival: Arrival,
         observer: &mut O,
     ) {
+        self.stamp(1, tokens, output, arrival);
+        observer.content(ContentEvent { arrival, tokens });
+    }
+
+    /// `count` content events came, the first of `tokens` tokens.
+    #[inline]
+    fn stamp(&mut self, count: u32, tokens: Option<u32>, output: bool, arrival: Arrival) {
         let answer = &mut self.answer;
         if answer.content_events == 0 {
             answer.first_token = Some(arrival.at);
@@ -161,7 +201,14 @@ impl Exchange {
             answer.first_output = Some(arrival.at);
         }
         answer.last_token = Some(arrival.at);
-        answer.content_events = answer.content_events.saturating_add(1);
-        observer.content(ContentEvent { arrival, tokens });
+        answer.content_events = answer.content_events.saturating_add(count);
+    }
+}
+
+/// Keeps the text of an event that was not parsed.
+fn save(saved: &mut Saved, found: Match<'_>) {
+    match found.slot {
+        Slot::Text => found.text.push_onto(&mut saved.text),
+        Slot::Reasoning => found.text.push_onto(&mut saved.reasoning),
     }
 }

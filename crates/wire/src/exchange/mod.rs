@@ -184,6 +184,9 @@ impl Exchange {
         // The latest piece of a JSON body, copied only if another one or another read follows.
         let mut piece: &[u8] = &[];
         let progress = loop {
+            if let Body::Stream(_) = self.body {
+                self.familiar_chunks(http, &mut input, arrival, observer);
+            }
             match http.next(&mut input, carry, pool) {
                 Ok(Some(Part::Data(data))) => {
                     if let Body::Stream(_) = self.body {

@@ -79,6 +79,26 @@ impl Chunked {
         self.cold(input)
     }
 
+    /// Takes chunks that lie whole and plain at the head of `input`, as long as `take` wants their
+    /// data. The state stays as it is: before the first digit of a size.
+    #[inline]
+    pub(super) fn take_whole<'a>(
+        &self,
+        input: &mut &'a [u8],
+        mut take: impl FnMut(&'a [u8]) -> bool,
+    ) {
+        if self.state != State::Size {
+            return;
+        }
+        while let Some((size, line_len)) = plain_size_line(input)
+            && let Some((data, [b'\r', b'\n', after @ ..])) =
+                input[line_len..].split_at_checked(size)
+            && take(data)
+        {
+            *input = after;
+        }
+    }
+
     #[inline]
     fn data<'a>(&mut self, input: &mut &'a [u8]) -> Piece<'a> {
         let len = usize::try_from(self.left).map_or(input.len(), |left| left.min(input.len()));

@@ -155,6 +155,16 @@ impl ResponseDecoder {
         }
     }
 
+    /// Takes HTTP chunks that lie whole at the head of `input`, as long as `take` wants their data:
+    /// what [`ResponseDecoder::next`] would hand out as one [`Part::Data`] after another, without
+    /// the way there and back. Does nothing where the body is not chunked.
+    #[inline]
+    pub fn take_chunks<'a>(&self, input: &mut &'a [u8], take: impl FnMut(&'a [u8]) -> bool) {
+        if let State::Chunked(chunked) = &self.state {
+            chunked.take_whole(input, take);
+        }
+    }
+
     /// The connection ended, by FIN or else by RST. No further response is expected on it.
     pub fn finish(&mut self, fin: bool) -> Ended {
         let ended = match &self.state {

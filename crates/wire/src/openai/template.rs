@@ -86,6 +86,12 @@ impl Template {
         (self.before, self.after, self.slot) = (head.len(), tail.len(), slot);
     }
 
+    /// What the text of events that match is.
+    #[must_use]
+    pub const fn slot(&self) -> Slot {
+        self.slot
+    }
+
     /// The event at the head of `input`, if it is whole and the template knows it.
     ///
     /// `input` must begin where an event may begin: no line and no part of an event before it is
