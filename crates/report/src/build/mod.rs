@@ -1,0 +1,377 @@
+use std::collections::BTreeMap;
+
+use ridgeline_clock::Nanos;
+use ridgeline_engine::{Load, Plan, RunResult, ShardReport};
+use ridgeline_metrics::verdict::{
+    self, BelowFloor, Ending, Evidence, Exhausted, LimitedBy, Resource, ShardLoad, Status, Verdict,
+    VerdictLimits, judge,
+};
+use ridgeline_metrics::{Arrived, Collector, Metric, Percentile, Phase, Throughput, Volume};
+use ridgeline_schedule::{Pattern, ScheduleSpec};
+use ridgeline_wire::openai::EndpointType;
+
+use crate::records::Written;
+use crate::report::{
+    Harness, LoadFigures, LoadKind, Program, RecordFigures, SCHEMA, ShardFigures, TargetFigures,
+    TokenFigures,
+};
+use crate::{Environment, Report};
+
+/// What a report needs to know beside the numbers of the run.
+#[derive(Clone, Debug)]
+pub struct Context<'a> {
+    /// What was run.
+    pub plan: &'a Plan,
+    /// The effective configuration, secrets taken out.
+    pub config: serde_json::Value,
+    /// The URL that requests went to.
+    pub url: String,
+    /// The model.
+    pub model: String,
+    /// The machine; its `driver` is the one that was used.
+    pub environment: Environment,
+    /// The program's version.
+    pub version: String,
+    /// The commit it was built from.
+    pub revision: Option<String>,
+    /// When the run began: wall-clock ns since 1970.
+    pub started_unix_ns: u64,
+    /// What became of the records; `None` when none were asked for.
+    pub written: Option<&'a Written>,
+    /// Whether a shard ran on the core of the embedded server.
+    pub shared_core: bool,
+    /// The limits of the verdict.
+    pub limits: VerdictLimits,
+}
+
+/// The percentiles in the console's table.
+pub(crate) const PRINTED: [Percentile; 3] = [Percentile::P50, Percentile::P90, Percentile::P99];
+
+impl Report {
+    /// The report of a run, with its verdict.
+    #[must_use]
+    pub fn build(run: &RunResult, context: &Context<'_>) -> Self {
+        let collector = &run.collector;
+        let summary = |metric| collector.distribution(metric).summary();
+        let unjudged = Verdict {
+            status: Status::Valid,
+            limited_by: LimitedBy::None,
+            reasons: Vec::new(),
+        };
+        let mut report = Self {
+            schema: SCHEMA.to_owned(),
+            ridgeline: Program {
+                version: context.version.clone(),
+                revision: context.revision.clone(),
+            },
+            environment: context.environment.clone(),
+            plan: context.config.clone(),
+            target: target(context),
+            started_unix_ns: context.started_unix_ns,
+            interrupted: run.interrupted,
+            exit_code: 0,
+            percentiles: "nearest_rank".to_owned(),
+            verdict: unjudged,
+            load: load(run, context.plan),
+            throughput: throughput(run),
+            latency_ns: summary(Metric::Latency),
+            latency_from_schedule_ns: summary(Metric::LatencyFromSchedule),
+            ttft_ns: summary(Metric::Ttft),
+            ttft_from_schedule_ns: summary(Metric::TtftFromSchedule),
+            ttfo_ns: summary(Metric::Ttfo),
+            tpot_ns: summary(Metric::Tpot),
+            itl_ns: summary(Metric::Itl),
+            icl_ns: summary(Metric::Icl),
+            connect_ns: summary(Metric::Connect),
+            tokens: tokens(collector),
+            errors: collector.errors().to_map(),
+            error_examples: examples(context.written),
+            finish_reasons: collector.finish_reasons().to_map(),
+            goodput: collector.goodput(),
+            harness: harness(run, context),
+            folder: None,
+        };
+        let evidence = evidence(run, context, &report.shown());
+        report.verdict = judge(&evidence, &context.limits);
+        report.exit_code = Ending::new(
+            run.interrupted,
+            &evidence,
+            &context.limits,
+            &report.verdict,
+            report.goodput.as_ref(),
+        )
+        .exit_code();
+        report
+    }
+}
+
+fn target(context: &Context<'_>) -> TargetFigures {
+    TargetFigures {
+        url: context.url.clone(),
+        model: context.model.clone(),
+        endpoint_type: match context.plan.endpoint {
+            EndpointType::Chat => "chat",
+            EndpointType::Completions => "completions",
+        }
+        .to_owned(),
+        streaming: context.plan.streaming,
+    }
+}
+
+/// The length of the measured window. A counted run without any success has none of its own: it is
+/// taken to end with its last response.
+fn duration(run: &RunResult) -> Nanos {
+    let last = run.last_done.max(run.last_issue) - run.measured;
+    run.collector.duration().unwrap_or(last)
+}
+
+fn throughput(run: &RunResult) -> Throughput {
+    let nothing = || Throughput::new(&Volume::default(), Nanos(1));
+    let found = run.collector.throughput().or_else(nothing);
+    found.expect("the rates of nothing over some time")
+}
+
+fn load(run: &RunResult, plan: &Plan) -> LoadFigures {
+    let collector = &run.collector;
+    let counts = collector.counts(Phase::Measured);
+    let summary = |metric| collector.distribution(metric).summary();
+    let window = window(run, plan).as_secs_f64();
+    let rate = |count: u64| (window > 0.0).then(|| float(count) / window);
+    let (kind, schedule, concurrency) = match &plan.load {
+        Load::Closed { concurrency } => (LoadKind::Closed, None, Some(*concurrency)),
+        Load::Offline { concurrency } => (LoadKind::Offline, None, Some(*concurrency)),
+        Load::Open {
+            schedule,
+            concurrency_cap,
+        } => (LoadKind::Open, Some(schedule), *concurrency_cap),
+    };
+    LoadFigures {
+        kind,
+        requested_rate: schedule.and_then(|schedule| requested_rate(schedule, plan)),
+        scheduled_rate: schedule.and_then(|_| rate(counts.issued + run.never_sent)),
+        achieved_rate: rate(run.submitted_in_window),
+        issued: counts.issued,
+        completed: counts.completed,
+        failed: counts.failed,
+        cancelled: counts.cancelled,
+        never_sent: run.never_sent,
+        retried: counts.retried,
+        concurrency: concurrency.map(u64::from),
+        effective_concurrency: collector.effective_concurrency(),
+        peak_concurrency: collector.peak_concurrency(),
+        duration_ns: duration(run).0,
+        schedule_lag_ns: summary(Metric::ScheduleLag),
+        pool_wait_ns: summary(Metric::PoolWait),
+        cap_wait_ns: summary(Metric::CapWait),
+        warmup: collector.counts(Phase::Warmup),
+    }
+}
+
+/// The span that the scheduled and the achieved rate are taken over: the schedule's, unless the run
+/// has none or was interrupted before its end.
+fn window(run: &RunResult, plan: &Plan) -> Nanos {
+    let Load::Open { schedule, .. } = &plan.load else {
+        return duration(run);
+    };
+    if run.window_end == Nanos::MAX {
+        return duration(run);
+    }
+    let window = run.window_end - run.measured;
+    if run.interrupted {
+        return window.min(duration(run));
+    }
+    // Equal gaps begin with an arrival: the gap after the last one belongs to it.
+    match schedule.stages.last() {
+        Some(stage)
+            if stage.pattern == Pattern::Constant
+                && plan.stop.duration.is_none_or(|all| window < all) =>
+        {
+            window + Nanos::from_secs_f64(1.0 / stage.rate_per_s)
+        }
+        _ => window,
+    }
+}
+
+/// The mean rate of the stages up to the end of the run; `None` when that has no length.
+fn requested_rate(schedule: &ScheduleSpec, plan: &Plan) -> Option<f64> {
+    if let [stage] = schedule.stages.as_slice() {
+        return Some(stage.rate_per_s);
+    }
+    let mut time_left = plan.stop.duration.map_or(f64::INFINITY, Nanos::as_secs_f64);
+    let mut requests_left = plan.stop.requests_max.map_or(f64::INFINITY, float);
+    let (mut time, mut requests) = (0.0, 0.0);
+    for stage in &schedule.stages {
+        let span = stage.duration.map_or(f64::INFINITY, Nanos::as_secs_f64);
+        let span = span.min(time_left).min(requests_left / stage.rate_per_s);
+        let count = span * stage.rate_per_s;
+        (time, requests) = (time + span, requests + count);
+        (time_left, requests_left) = (time_left - span, requests_left - count);
+    }
+    (time > 0.0 && time.is_finite()).then(|| requests / time)
+}
+
+fn tokens(collector: &Collector) -> TokenFigures {
+    let tokens = collector.tokens();
+    let content_events = collector.content_events();
+    let counted = tokens.source.events == 0 && content_events > 0;
+    TokenFigures {
+        input: tokens.input,
+        output: tokens.output,
+        source: tokens.source,
+        content_events,
+        per_event: counted.then(|| float(tokens.output) / float(content_events)),
+    }
+}
+
+fn examples(written: Option<&Written>) -> BTreeMap<String, String> {
+    let examples = written.map(|written| &written.error_examples);
+    examples
+        .into_iter()
+        .flatten()
+        .map(|(kind, message)| (kind.to_string(), message.clone()))
+        .collect()
+}
+
+fn harness(run: &RunResult, context: &Context<'_>) -> Harness {
+    let collector = &run.collector;
+    let counts = collector.counts(Phase::Measured);
+    let sum = |of: fn(&ShardReport) -> u64| run.shards.iter().map(of).sum::<u64>();
+    let cpu = sum(|shard| shard.cpu.0);
+    let events = collector.content_events();
+    Harness {
+        driver: context.environment.driver.clone(),
+        rx_timestamps: context.plan.rx_timestamps,
+        shared_core: context.shared_core,
+        shards: run.shards.iter().map(shard).collect(),
+        harness_delay_ns: collector.distribution(Metric::HarnessDelay).summary(),
+        stamp_width_ns: collector.distribution(Metric::StampWidth).summary(),
+        carry_copies: sum(|shard| shard.carry_copies),
+        gaps_committed_early: collector.gaps_committed_early(),
+        records_dropped: records_dropped(run, context),
+        records: context.written.map(|written| RecordFigures {
+            written: written.records,
+            spooled: written.spooled,
+            unconverted: written.unconverted,
+            error: written.error.as_ref().map(ToString::to_string),
+        }),
+        cpu_ns_per_request: ratio(cpu, counts.completed + counts.failed + counts.cancelled),
+        cpu_ns_per_event: ratio(cpu, events),
+        events_per_read: ratio(events, sum(|shard| shard.reads)),
+    }
+}
+
+fn shard(shard: &ShardReport) -> ShardFigures {
+    let counters = &shard.counters;
+    ShardFigures {
+        core: shard.core,
+        busy_fraction: shard.busy_fraction,
+        cpu_ns: shard.cpu.0,
+        stall_max_ns: shard.pace.stall_max.0,
+        turns: shard.pace.turns,
+        completions: counters.completions,
+        reads: shard.reads,
+        events_per_read: ratio(shard.content_events, shard.reads),
+        connections_opened: shard.connections_opened,
+        received_bytes: counters.received_bytes,
+        sent_bytes: counters.sent_bytes,
+        carry_copies: shard.carry_copies,
+        out_of_buffers: counters.out_of_buffers,
+        completions_overflowed: counters.completions_overflowed,
+        stamps_discarded: counters.stamps_discarded,
+        stamp_error_max_ns: counters.stamp_error_max.0,
+    }
+}
+
+fn records_dropped(run: &RunResult, context: &Context<'_>) -> u64 {
+    run.records_dropped + context.written.map_or(0, |written| written.lost)
+}
+
+fn evidence(run: &RunResult, context: &Context<'_>, shown: &[Metric]) -> Evidence {
+    let (plan, collector) = (context.plan, &run.collector);
+    let load = match &plan.load {
+        Load::Closed { .. } => verdict::Load::Closed,
+        Load::Offline { .. } => verdict::Load::Offline,
+        Load::Open {
+            concurrency_cap, ..
+        } => verdict::Load::Timed {
+            cap: concurrency_cap.map(u64::from),
+        },
+    };
+    let known = Evidence::new(collector, load, plan.streaming, &context.limits);
+    Evidence {
+        duration: duration(run),
+        // The collector of a counted run has no window: what is late would be in it for ever.
+        arrived: Arrived {
+            scheduled: known.counts.issued + run.never_sent,
+            submitted: run.submitted_in_window,
+            never_sent: run.never_sent,
+        },
+        shards: run
+            .shards
+            .iter()
+            .map(|shard| ShardLoad {
+                core: shard.core.and_then(|core| u32::try_from(core).ok()),
+                busy_fraction: shard.busy_fraction,
+                longest_stall: shard.pace.stall_max,
+            })
+            .collect(),
+        exhausted: exhausted(run),
+        shared_core: context.shared_core,
+        records_dropped: records_dropped(run, context),
+        below_floor: below_floor(collector, plan, shown),
+        ..known
+    }
+}
+
+fn exhausted(run: &RunResult) -> Vec<Exhausted> {
+    let buffers = run.shards.iter().map(|shard| shard.counters.out_of_buffers);
+    [
+        (Resource::Ports, u64::from(run.exhausted.ports)),
+        (Resource::Descriptors, u64::from(run.exhausted.descriptors)),
+        (Resource::Pool, u64::from(run.exhausted.slots)),
+        (Resource::Buffers, buffers.sum()),
+    ]
+    .into_iter()
+    .filter(|(_, times)| *times > 0)
+    .map(|(resource, times)| Exhausted { resource, times })
+    .collect()
+}
+
+/// The percentiles of the endpoint's figures that are printed on too few samples. Those of the
+/// client's own are marked in the table and not judged: a run may well need only few connections.
+fn below_floor(collector: &Collector, plan: &Plan, shown: &[Metric]) -> Vec<BelowFloor> {
+    let judged: Vec<Metric> = shown
+        .iter()
+        .copied()
+        .filter(|metric| Metric::JUDGED.contains(metric))
+        .collect();
+    let mut found = BelowFloor::find(collector, &judged, &PRINTED);
+    for slo in &plan.slos {
+        if let Some(percentile) = slo.percentile {
+            let below = BelowFloor::find(collector, &[slo.metric], &[percentile]);
+            found.extend(below);
+        }
+    }
+    let mut seen = Vec::new();
+    found.retain(|below| {
+        let new = !seen.contains(below);
+        seen.extend(new.then_some(*below));
+        new
+    });
+    found
+}
+
+fn ratio(of: u64, by: u64) -> Option<f64> {
+    (by > 0).then(|| float(of) / float(by))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rates and ratios need a few digits"
+)]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+use std::collections::BTreeMap;
+use std::io;
+
+use ridgeline_metrics::Stopped;
+use ridgeline_metrics::verdict::Code;
+use ridgeline_schedule::Stage;
+use ridgeline_wire::exchange::ErrorKind;
+
+use super::*;
+use crate::records::RecordsError;
+use crate::samples::{self, Made, Recipe, START};
+use crate::{ReportError, read_json, write_json, write_whole};
+
+fn build(made: &Made) -> Report {
+    Report::build(&made.run, &samples::context(&made.plan))
+}
+
+fn codes(report: &Report) -> Vec<Code> {
+    let reasons = &report.verdict.reasons;
+    reasons.iter().map(|reason| reason.code).collect()
+}
+
+#[test]
+fn a_report_has_the_fields_of_its_schema() {
+    let report = samples::report(&Recipe::default());
+    let value = serde_json::to_value(&report).unwrap();
+    for (object, keys) in [
+        (
+            "",
+            "schema ridgeline environment plan verdict load throughput latency_ns \
+             latency_from_schedule_ns ttft_ns ttft_from_schedule_ns ttfo_ns tpot_ns itl_ns icl_ns \
+             connect_ns tokens errors finish_reasons goodput harness",
+        ),
+        ("/ridgeline", "version revision"),
+        ("/verdict", "status limited_by reasons"),
+        (
+            "/load",
+            "requested_rate scheduled_rate achieved_rate issued completed failed cancelled \
+             never_sent retried effective_concurrency duration_ns schedule_lag_ns pool_wait_ns \
+             cap_wait_ns",
+        ),
+        (
+            "/throughput",
+            "requests_per_s input_tokens_per_s output_tokens_per_s content_events_per_s \
+             bytes_per_s",
+        ),
+        (
+            "/ttft_ns",
+            "count mean std min max p1 p5 p10 p25 p50 p75 p90 p95 p99 p99_9",
+        ),
+        ("/tokens", "input output source"),
+        ("/tokens/source", "usage tokenizer events"),
+        (
+            "/harness",
+            "driver shards harness_delay_ns stamp_width_ns carry_copies records_dropped \
+             cpu_ns_per_request cpu_ns_per_event",
+        ),
+        (
+            "/harness/shards/0",
+            "core busy_fraction turns completions events_per_read",
+        ),
+        (
+            "/environment",
+            "kernel cpu_model cores governor congestion_control driver somaxconn port_range \
+             nofile_soft nofile_hard clocksource",
+        ),
+    ] {
+        let object = value.pointer(object).unwrap().as_object().unwrap();
+        for key in keys.split_whitespace() {
+            assert!(object.contains_key(key), "{key}");
+        }
+    }
+    assert_eq!(value["schema"], "ridgeline.report/1");
+    assert_eq!(value["load"]["duration_ns"], 10_000_000_000_u64);
+    assert_eq!(value["verdict"]["status"], "valid");
+    assert_eq!(value["goodput"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_report_is_read_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    for recipe in [
+        Recipe::default(),
+        Recipe {
+            load: samples::open(100.0, Some(8)),
+            failures: 30,
+            slos: "ttft:p90=22ms",
+            ..Recipe::default()
+        },
+    ] {
+        let report = samples::report(&recipe);
+        write_json(&report, folder.path()).unwrap();
+        let read = read_json(folder.path()).unwrap();
+        assert_eq!(read.folder.as_deref(), Some(folder.path()));
+        assert_eq!(read.verdict.status, report.verdict.status);
+        assert_eq!((read.load.issued, read.ttft_ns.map(|s| s.p99)), {
+            (report.load.issued, report.ttft_ns.map(|s| s.p99))
+        });
+        let page = |report: &Report| {
+            let report = Report {
+                folder: None,
+                ..report.clone()
+            };
+            crate::console::render(&report, 80, false)
+        };
+        assert_eq!(page(&read), page(&report), "and says the same");
+    }
+    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(names.len(), 1, "nothing unfinished is left behind");
+}
+
+#[test]
+fn what_is_no_report_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = || read_json(folder.path()).unwrap_err();
+    assert!(matches!(read(), ReportError::Read { .. }));
+    for (text, part) in [
+        ("{", "EOF"),
+        ("{}", "no schema"),
+        (r#"{"schema": "ridgeline.report/2"}"#, "ridgeline.report/2"),
+        (r#"{"schema": "ridgeline.report/1"}"#, "missing field"),
+    ] {
+        write_whole(&folder.path().join("report.json"), text.as_bytes()).unwrap();
+        let error = read().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    let missing = write_json(
+        &samples::report(&Recipe::default()),
+        &folder.path().join("no"),
+    );
+    assert!(matches!(missing, Err(ReportError::Write { .. })));
+}
+
+#[test]
+fn a_rate_is_judged_by_what_was_sent_in_its_window() {
+    let mut made = samples::make(&Recipe {
+        load: samples::open(100.0, None),
+        ..Recipe::default()
+    });
+    // Sent late, but sent: the collector of a counted run misses none.
+    made.run.submitted_in_window = 900;
+    let report = build(&made);
+    assert_eq!(codes(&report), [Code::Rate]);
+    assert_eq!(report.load.requested_rate, Some(100.0));
+    assert_eq!(report.load.scheduled_rate, Some(100.0));
+    assert_eq!(report.load.achieved_rate, Some(90.0));
+    assert_eq!(report.exit_code(), 3);
+
+    made.run.submitted_in_window = 1_000;
+    made.run.never_sent = 50;
+    let report = build(&made);
+    assert_eq!(codes(&report), [Code::Rate, Code::NeverSent]);
+    assert_eq!(report.load.scheduled_rate, Some(105.0));
+}
+
+#[test]
+fn equal_gaps_hold_as_many_as_arrivals() {
+    let mut made = samples::make(&Recipe {
+        load: samples::open(100.0, None),
+        ..Recipe::default()
+    });
+    made.plan.stop.duration = None;
+    made.plan.stop.requests_max = Some(1_000);
+    made.run.window_end = START + Nanos::from_millis(9_990);
+    let load = build(&made).load;
+    assert_eq!(
+        (load.scheduled_rate, load.achieved_rate),
+        (Some(100.0), Some(100.0))
+    );
+}
+
+#[test]
+fn the_rate_of_stages_is_their_mean_over_the_run() {
+    let stage = |rate_per_s, secs: Option<u64>| Stage {
+        rate_per_s,
+        pattern: Pattern::Constant,
+        duration: secs.map(Nanos::from_secs),
+    };
+    let mut plan = samples::plan(&Recipe::default());
+    let spec = ScheduleSpec {
+        stages: vec![stage(10.0, Some(5)), stage(30.0, None)],
+        seed: 0,
+    };
+    assert_eq!(requested_rate(&spec, &plan), Some(20.0), "10 s");
+    plan.stop.requests_max = Some(50);
+    assert_eq!(requested_rate(&spec, &plan), Some(10.0), "the first stage");
+    plan.stop.duration = None;
+    plan.stop.requests_max = Some(200);
+    assert_eq!(requested_rate(&spec, &plan), Some(20.0), "10 s by count");
+    plan.stop.requests_max = None;
+    assert_eq!(requested_rate(&spec, &plan), None, "no end");
+}
+
+#[test]
+fn records_that_were_lost_degrade_and_their_errors_are_told() {
+    let mut made = samples::make(&Recipe::default());
+    made.run.records_dropped = 2;
+    let written = Written {
+        records: 900,
+        lost: 98,
+        error: Some(RecordsError::Thread(io::Error::other("no room"))),
+        error_examples: BTreeMap::from([(ErrorKind::InBand, "overloaded".to_owned())]),
+        ..Written::default()
+    };
+    let context = Context {
+        written: Some(&written),
+        ..samples::context(&made.plan)
+    };
+    let report = Report::build(&made.run, &context);
+    assert_eq!(codes(&report), [Code::Records]);
+    assert_eq!(report.harness.records_dropped, 100);
+    let records = report.harness.records.unwrap();
+    assert_eq!(records.written, 900);
+    assert!(records.error.unwrap().contains("no room"));
+    assert_eq!(report.error_examples["in_band"], "overloaded");
+}
+
+#[test]
+fn what_ran_out_and_a_shared_core_are_reasons() {
+    let mut made = samples::make(&Recipe::default());
+    made.run.exhausted.ports = true;
+    made.run.shards[0].counters.out_of_buffers = 7;
+    made.run.shards[0].busy_fraction = 0.95;
+    made.run.shards[0].pace.stall_max = Nanos::from_millis(6);
+    let context = Context {
+        shared_core: true,
+        ..samples::context(&made.plan)
+    };
+    let report = Report::build(&made.run, &context);
+    let expected = [Code::Busy, Code::Stall, Code::Resources, Code::SharedCore];
+    assert_eq!(codes(&report), expected);
+    assert_eq!(report.verdict.reasons[2].value, 8.0);
+}
+
+#[test]
+fn exit_codes_follow_what_was_found() {
+    let code = |recipe: &Recipe| samples::report(recipe).exit_code();
+    assert_eq!(code(&Recipe::default()), 0);
+    let slos = Recipe {
+        slos: "ttft:p90=1ms",
+        ..Recipe::default()
+    };
+    assert_eq!(code(&slos), 5);
+    let failed = Recipe {
+        failures: 1_000,
+        ..slos
+    };
+    assert_eq!(code(&failed), 4);
+    let mut made = samples::make(&failed);
+    made.run.interrupted = true;
+    assert_eq!(build(&made).exit_code(), 130);
+}
+
+#[test]
+fn a_counted_run_without_success_still_has_a_length() {
+    let mut made = samples::make(&Recipe {
+        requests: 0,
+        ..Recipe::default()
+    });
+    made.run.collector = Collector::new(&[]);
+    made.run.collector.begin(START, 16);
+    made.run.collector.stop(START, Stopped::Requests);
+    made.run.last_done = START + Nanos::from_secs(3);
+    let report = build(&made);
+    assert_eq!(report.load.duration_ns, 9_000_000_000);
+    assert_eq!(report.throughput.requests_per_s, 0.0);
+    assert_eq!(report.load.achieved_rate, Some(0.0));
+}
+
+#[test]
+fn only_percentiles_that_are_printed_of_the_endpoint_are_judged() {
+    let judged = |slos| {
+        let recipe = Recipe {
+            slos,
+            requests: 700,
+            ..Recipe::default()
+        };
+        let made = samples::make(&recipe);
+        let report = build(&made);
+        // Connections are few, and marked in the table.
+        assert!(report.connect_ns.unwrap().count < 662);
+        below_floor(&made.run.collector, &made.plan, &report.shown())
+    };
+    assert_eq!(judged(""), []);
+    let below = judged("ttft:p99.9=1s,ttft:p99.9=2s,tpot:p50=1s");
+    assert_eq!(below.len(), 1);
+    assert_eq!((below[0].metric, below[0].samples), (Metric::Ttft, 700));
+}
+
+#[test]
+fn tokens_per_event_need_a_count_of_tokens() {
+    let report = samples::report(&Recipe {
+        tokens_per_event: 3,
+        ..Recipe::default()
+    });
+    assert_eq!(report.tokens.per_event, Some(3.0));
+    assert_eq!(report.tokens.content_events, 20_000);
+    assert_eq!(report.harness.events_per_read, Some(2.0));
+    let nothing = samples::report(&Recipe {
+        requests: 0,
+        ..Recipe::default()
+    });
+    assert_eq!(nothing.tokens.per_event, None);
+    assert_eq!(nothing.harness.cpu_ns_per_request, None);
+}

@@ -1,0 +1,312 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ridgeline_metrics::verdict::Verdict;
+use ridgeline_metrics::{Counts, Goodput, Metric, Summary, Throughput, TokensBySource};
+use serde::{Deserialize, Serialize};
+
+use crate::Environment;
+
+/// Name and version of the format of `report.json`. Fields may be added under the same version;
+/// none changes its meaning.
+pub const SCHEMA: &str = "ridgeline.report/1";
+
+/// All that a run found: the contents of `report.json`.
+///
+/// Durations are ns; percentiles are nearest-rank. A summary is `None` when it has no samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The program that measured.
+    pub ridgeline: Program,
+    /// The machine it ran on.
+    pub environment: Environment,
+    /// The effective configuration, secrets taken out.
+    pub plan: serde_json::Value,
+    /// What was asked for, and where.
+    pub target: TargetFigures,
+    /// When the run began: wall-clock ns since 1970.
+    pub started_unix_ns: u64,
+    /// Whether the user ended the run early.
+    pub interrupted: bool,
+    /// The exit code of the run.
+    pub exit_code: u8,
+    /// How percentiles are read off: `nearest_rank`.
+    pub percentiles: String,
+    /// Whether the numbers can be trusted.
+    pub verdict: Verdict,
+    /// The load: asked for and reached.
+    pub load: LoadFigures,
+    /// Rates of successes over the measured window; all 0 when there was none.
+    pub throughput: Throughput,
+    /// See [`Metric::Latency`].
+    pub latency_ns: Option<Summary>,
+    /// See [`Metric::LatencyFromSchedule`].
+    pub latency_from_schedule_ns: Option<Summary>,
+    /// See [`Metric::Ttft`].
+    pub ttft_ns: Option<Summary>,
+    /// See [`Metric::TtftFromSchedule`].
+    pub ttft_from_schedule_ns: Option<Summary>,
+    /// See [`Metric::Ttfo`].
+    pub ttfo_ns: Option<Summary>,
+    /// See [`Metric::Tpot`].
+    pub tpot_ns: Option<Summary>,
+    /// See [`Metric::Itl`].
+    pub itl_ns: Option<Summary>,
+    /// See [`Metric::Icl`].
+    pub icl_ns: Option<Summary>,
+    /// See [`Metric::Connect`].
+    pub connect_ns: Option<Summary>,
+    /// Tokens of the successes.
+    pub tokens: TokenFigures,
+    /// Failures of the measured phase by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// The first message of each kind; empty without records.
+    pub error_examples: BTreeMap<String, String>,
+    /// Finish reasons of the successes.
+    pub finish_reasons: BTreeMap<String, u64>,
+    /// Goodput; `None` without SLOs.
+    pub goodput: Option<Goodput>,
+    /// How the client fared.
+    pub harness: Harness,
+    /// The folder that the report is in, where known. Not part of the file.
+    #[serde(skip)]
+    pub folder: Option<PathBuf>,
+}
+
+/// A build of this program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its version.
+    pub version: String,
+    /// The commit it was built from.
+    pub revision: Option<String>,
+}
+
+/// What was asked for, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetFigures {
+    /// The URL that requests went to.
+    pub url: String,
+    /// The model.
+    pub model: String,
+    /// `chat` or `completions`.
+    pub endpoint_type: String,
+    /// Whether streamed answers were asked for.
+    pub streaming: bool,
+}
+
+/// What makes requests start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoadKind {
+    /// The end of an earlier one.
+    Closed,
+    /// A schedule.
+    Open,
+    /// The start of the run.
+    Offline,
+}
+
+/// The load: asked for and reached. Rates are requests per second of the measured phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadFigures {
+    /// What makes requests start.
+    pub kind: LoadKind,
+    /// The rate asked for: of several stages the mean over the run; `None` without a schedule.
+    pub requested_rate: Option<f64>,
+    /// The rate that the schedule's random gaps came to; `None` without a schedule.
+    pub scheduled_rate: Option<f64>,
+    /// The rate at which requests were submitted; `None` when the window has no length.
+    pub achieved_rate: Option<f64>,
+    /// Requests started.
+    pub issued: u64,
+    /// Requests that succeeded.
+    pub completed: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests given up: by the drain deadline or the user.
+    pub cancelled: u64,
+    /// Requests due that were not sent before the end.
+    pub never_sent: u64,
+    /// Second sends, after a reused idle connection was found closed.
+    pub retried: u64,
+    /// The requests in flight that were asked for; of a schedule its cap, if it has one.
+    pub concurrency: Option<u64>,
+    /// Slots occupied, from submission to reaping, time-weighted.
+    pub effective_concurrency: f64,
+    /// The most slots occupied; of several shards the sum of their peaks.
+    pub peak_concurrency: u64,
+    /// The length of the measured window.
+    pub duration_ns: u64,
+    /// See [`Metric::ScheduleLag`].
+    pub schedule_lag_ns: Option<Summary>,
+    /// See [`Metric::PoolWait`].
+    pub pool_wait_ns: Option<Summary>,
+    /// See [`Metric::CapWait`].
+    pub cap_wait_ns: Option<Summary>,
+    /// The warm-up, which is in none of the other figures.
+    pub warmup: Counts,
+}
+
+/// Tokens of the successes of the measured phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TokenFigures {
+    /// Input tokens, where known.
+    pub input: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// Output tokens by the source of their count.
+    pub source: TokensBySource,
+    /// Content events: streamed events, or whole answers, that generated something.
+    pub content_events: u64,
+    /// Output tokens per content event; `None` unless the server or a tokenizer counted all tokens.
+    pub per_event: Option<f64>,
+}
+
+/// How the client fared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Harness {
+    /// What drove the sockets.
+    pub driver: String,
+    /// Whether the kernel's receive stamps were used.
+    pub rx_timestamps: bool,
+    /// Whether a shard ran on the core of the embedded server.
+    pub shared_core: bool,
+    /// Each shard.
+    pub shards: Vec<ShardFigures>,
+    /// See [`Metric::HarnessDelay`].
+    pub harness_delay_ns: Option<Summary>,
+    /// See [`Metric::StampWidth`].
+    pub stamp_width_ns: Option<Summary>,
+    /// Heads of cut events that were copied.
+    pub carry_copies: u64,
+    /// Gaps pooled before their request was known to succeed, for want of memory.
+    pub gaps_committed_early: u64,
+    /// Records that found their queue full, or could not be written.
+    pub records_dropped: u64,
+    /// The file of records; `None` when none was asked for.
+    pub records: Option<RecordFigures>,
+    /// CPU time of the shards per request that ended.
+    pub cpu_ns_per_request: Option<f64>,
+    /// CPU time of the shards per content event of a success.
+    pub cpu_ns_per_event: Option<f64>,
+    /// Content events of successes per read that brought bytes.
+    pub events_per_read: Option<f64>,
+}
+
+/// One shard, in the measured phase unless it says otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShardFigures {
+    /// The core it was pinned to.
+    pub core: Option<usize>,
+    /// The share of the time that its thread was on the CPU, 0 to 1.
+    pub busy_fraction: f64,
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// The longest stretch without taking completions.
+    pub stall_max_ns: u64,
+    /// Turns of its loop.
+    pub turns: u64,
+    /// Completions reaped, over all phases.
+    pub completions: u64,
+    /// Reads that brought bytes.
+    pub reads: u64,
+    /// Content events of successes per read.
+    pub events_per_read: Option<f64>,
+    /// Connections set up, over all phases.
+    pub connections_opened: u64,
+    /// Bytes received, over all phases.
+    pub received_bytes: u64,
+    /// Bytes sent, over all phases.
+    pub sent_bytes: u64,
+    /// Heads of cut events that were copied, over all phases.
+    pub carry_copies: u64,
+    /// Receives that found no buffer and were armed again, over all phases.
+    pub out_of_buffers: u64,
+    /// Completions that did not fit the queue at once, over all phases.
+    pub completions_overflowed: u64,
+    /// Reads without a usable kernel stamp although stamps were asked for, over all phases.
+    pub stamps_discarded: u64,
+    /// The largest error of the map from the kernel's stamps to the run's clock.
+    pub stamp_error_max_ns: u64,
+}
+
+/// The file of records.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordFigures {
+    /// Lines written.
+    pub written: u64,
+    /// How many of them went through the spool.
+    pub spooled: u64,
+    /// Records still in the spool: `ridgeline report` makes lines of them.
+    pub unconverted: u64,
+    /// Why records were lost or are still in the spool.
+    pub error: Option<String>,
+}
+
+impl Report {
+    /// The exit code of the run.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        self.exit_code
+    }
+
+    /// The summary of a metric; `None` when it has no samples.
+    #[must_use]
+    pub fn summary(&self, metric: Metric) -> Option<&Summary> {
+        match metric {
+            Metric::Latency => &self.latency_ns,
+            Metric::LatencyFromSchedule => &self.latency_from_schedule_ns,
+            Metric::Ttft => &self.ttft_ns,
+            Metric::TtftFromSchedule => &self.ttft_from_schedule_ns,
+            Metric::Ttfo => &self.ttfo_ns,
+            Metric::Tpot => &self.tpot_ns,
+            Metric::Itl => &self.itl_ns,
+            Metric::Icl => &self.icl_ns,
+            Metric::Connect => &self.connect_ns,
+            Metric::ScheduleLag => &self.load.schedule_lag_ns,
+            Metric::PoolWait => &self.load.pool_wait_ns,
+            Metric::CapWait => &self.load.cap_wait_ns,
+            Metric::HarnessDelay => &self.harness.harness_delay_ns,
+            Metric::StampWidth => &self.harness.stamp_width_ns,
+        }
+        .as_ref()
+    }
+
+    /// The metrics that the console's table has rows for, in its order.
+    #[must_use]
+    pub fn shown(&self) -> Vec<Metric> {
+        let open = self.load.kind == LoadKind::Open;
+        let found = |metric| self.summary(metric).is_some();
+        let waited = |metric| self.summary(metric).is_some_and(|summary| summary.max > 0);
+        let differs = |metric, from| found(metric) && self.summary(metric) != self.summary(from);
+        let shown = |metric: &Metric| match metric {
+            Metric::Ttft | Metric::Latency | Metric::Itl | Metric::Tpot => true,
+            Metric::Ttfo => differs(Metric::Ttfo, Metric::Ttft),
+            Metric::Icl => differs(Metric::Icl, Metric::Itl),
+            Metric::TtftFromSchedule | Metric::LatencyFromSchedule => open && found(*metric),
+            Metric::Connect | Metric::ScheduleLag | Metric::HarnessDelay => found(*metric),
+            Metric::PoolWait | Metric::CapWait | Metric::StampWidth => waited(*metric),
+        };
+        ROWS.into_iter().filter(shown).collect()
+    }
+}
+
+const ROWS: [Metric; 14] = [
+    Metric::Ttft,
+    Metric::TtftFromSchedule,
+    Metric::Ttfo,
+    Metric::Latency,
+    Metric::LatencyFromSchedule,
+    Metric::Itl,
+    Metric::Icl,
+    Metric::Tpot,
+    Metric::Connect,
+    Metric::ScheduleLag,
+    Metric::PoolWait,
+    Metric::CapWait,
+    Metric::HarnessDelay,
+    Metric::StampWidth,
+];
