@@ -1,5 +1,6 @@
 //! Rules about the tree itself: which crate may use which, where `unsafe` may stand, and what no
 //! file may say.
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

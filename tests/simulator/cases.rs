@@ -100,6 +100,7 @@ fn play(case: &Case, config: SimConfig) -> (Vec<replay::Record>, usize) {
     (out.records.iter().map(record).collect(), connections.get())
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm per field")]
 fn record(record: &Record) -> replay::Record {
     let details = record.details.as_ref().unwrap();
     let saved = details.saved.as_ref().unwrap();

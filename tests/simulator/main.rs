@@ -1,4 +1,5 @@
 //! The real engine on a virtual network and a virtual clock: faster than real time, from a seed.
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 #[path = "../replay/mod.rs"]
 mod replay; // the cases: their scripts and what their records must say

@@ -1,10 +1,10 @@
 //! What a request says.
 //!
-//! A run asks the samples of a [`Dataset`] in an [`Order`], and [`request::body`] makes each one
-//! the JSON body of a request. Everything here is a function of its inputs and of the run's seed:
-//! the same on every shard, process and machine.
+//! What this is: a run asks the samples of a [`Dataset`] in an [`Order`], and [`request::body`]
+//! makes each one the JSON body of a request. Everything here is a function of its inputs and of
+//! the run's seed: the same on every shard, process and machine.
 //!
-//! It is not: the HTTP head (`wire`), the time at which a request starts (`schedule`), or a
+//! What this is not: the HTTP head (`wire`), the time at which a request starts (`schedule`), or a
 //! download of data sets or tokenizers. Nothing here touches a network.
 //!
 //! ```
