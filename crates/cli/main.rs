@@ -1,1 +1,106 @@
-fn main() {}
+//! The command line: flags and files to a plan, and what a run found to a person. Glue only.
+#![forbid(unsafe_code)]
+
+mod backend;
+mod bench;
+mod bounds;
+mod complaint;
+mod config;
+mod endpoint;
+mod explain;
+mod file;
+mod files;
+mod folder;
+mod json;
+mod machine;
+mod network;
+mod placement;
+mod probe;
+mod progress;
+mod prompts;
+mod report;
+mod secrets;
+mod setup;
+mod shape;
+mod signals;
+mod span;
+mod stage;
+mod terminal;
+mod url;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use ridgeline_metrics::verdict::Ending;
+use ridgeline_mock_server::MockServerArgs;
+
+use crate::bench::BenchArgs;
+use crate::complaint::Complaint;
+use crate::files::ConfigCommand;
+use crate::probe::ProbeArgs;
+
+/// Measures LLM inference endpoints, and proves that the numbers are the endpoint's
+#[derive(Debug, Parser)]
+#[command(
+    name = "ridgeline",
+    version,
+    infer_subcommands = true,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a load and report what was measured
+    ///
+    /// Exit codes: 0 valid or degraded, 2 usage or configuration, 3 the verdict is invalid, 4 every
+    /// request failed or the error rate is over its limit, 5 an SLO was missed, 130 interrupted.
+    Bench(Box<BenchArgs>),
+    /// Send one request and explain everything that comes back
+    Probe(Box<ProbeArgs>),
+    /// Print the report of a result folder again; after a kill, save its records first
+    Report {
+        /// The folder
+        folder: PathBuf,
+    },
+    /// Runs as files: write an example, check one, print the schema
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Run the mock server alone: an OpenAI-compatible endpoint with known times
+    MockServer(MockServerArgs),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Bench(args) => bench::command(&args),
+        Command::Probe(args) => probe::command(&args),
+        Command::Report { folder } => report::command(&folder),
+        Command::Config(command) => files::command(&command),
+        Command::MockServer(args) => ridgeline_mock_server::command(&args)
+            .map(|()| 0)
+            .map_err(Complaint::from),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(complaint) => {
+            terminal::note(&format!("error: {complaint}"));
+            ExitCode::from(Ending::USAGE)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_contradict_nothing() {
+        Cli::command().debug_assert();
+    }
+}

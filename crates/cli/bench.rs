@@ -1,0 +1,184 @@
+//! `ridgeline bench`: a load, from its words to its report.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use ridgeline_clock::realtime_bracket;
+use ridgeline_engine::{Control, RunResult};
+use ridgeline_report::records::{RecordWriter, Written};
+use ridgeline_report::{Context, Environment, Report, console, write_json, write_whole};
+use rtrb::RingBuffer;
+
+use crate::complaint::Complaint;
+use crate::config::{BenchConfig, RecordsKind};
+use crate::progress::Progress;
+use crate::secrets;
+use crate::setup::{self, Setup};
+use crate::{file, folder, signals, terminal};
+
+/// The flags of a run.
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// A YAML file with the same keys; flags win
+    #[arg(long = "config", short = 'f', value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Ask for whole answers
+    #[arg(long, help_heading = "Endpoint", overrides_with = "streaming")]
+    no_streaming: bool,
+    #[command(flatten)]
+    config: BenchConfig,
+    /// Print what the memory of the run is for
+    #[arg(long, short = 'v', help_heading = "Output")]
+    verbose: bool,
+}
+
+/// The flags laid over the file.
+pub(crate) fn merged(
+    flags: &BenchConfig,
+    no_streaming: bool,
+    path: Option<&Path>,
+) -> Result<BenchConfig, Complaint> {
+    let mut flags = flags.clone();
+    if no_streaming {
+        flags.streaming = Some(false);
+    }
+    let file = path.map_or_else(|| Ok(BenchConfig::default()), file::read)?;
+    file::merge(&file, &flags)
+}
+
+/// Runs a load. The exit code.
+pub(crate) fn command(args: &BenchArgs) -> Result<u8, Complaint> {
+    let config = merged(&args.config, args.no_streaming, args.file.as_deref())?;
+    let quiet = config.quiet == Some(true);
+    let setup = Setup::new(config)?;
+    let folder = folder::make(setup.config.output_dir.as_deref(), &setup.endpoint.model)?;
+    write_config(&setup.config, &folder)?;
+    if !quiet {
+        announce(&setup, args.verbose);
+    }
+    let (run, written) = drive(&setup, &folder, quiet)?;
+    let report = report(&setup, &run, written.as_ref(), &folder)?;
+    write_json(&report, &folder)?;
+    let colour = terminal::has_colour();
+    if quiet {
+        let headline = console::headline(&report, colour);
+        terminal::print(&format!("{}\n{}\n", headline.trim_end(), folder.display()))?;
+    } else {
+        terminal::print(&console::render(&report, terminal::width(), colour))?;
+    }
+    Ok(report.exit_code())
+}
+
+/// The file to repeat the run with. The folder is left out: repeating it must not replace it.
+fn write_config(config: &BenchConfig, folder: &Path) -> Result<(), Complaint> {
+    let config = BenchConfig {
+        output_dir: None,
+        quiet: None,
+        ..config.clone()
+    };
+    write_whole(&folder.join("config.yaml"), file::text(&config)?.as_bytes())?;
+    Ok(())
+}
+
+/// What is about to be done.
+fn announce(setup: &Setup, verbose: bool) {
+    for (name, words) in &setup.summary {
+        terminal::note(&format!("{name:<8} {words}"));
+    }
+    if verbose {
+        for line in &setup.memory {
+            terminal::note(&format!(
+                "memory   {:<20} {:>9}",
+                line.what,
+                setup::bytes(line.bytes)
+            ));
+        }
+        let limits = &setup.plan.limits;
+        terminal::note(&format!(
+            "memory   on demand, per shard: {} for events that reads cut, and answers that are one \
+             document of up to {} each{}",
+            setup::bytes(limits.carry_pool_bytes_max as u64),
+            setup::bytes(limits.body_bytes_max as u64),
+            if setup.plan.save_text {
+                "; the text of answers until it is written"
+            } else {
+                ""
+            }
+        ));
+    }
+    for note in &setup.notes {
+        terminal::note(&format!("note: {note}"));
+    }
+}
+
+/// The run itself, and what became of its records.
+fn drive(
+    setup: &Setup,
+    folder: &Path,
+    quiet: bool,
+) -> Result<(RunResult, Option<Written>), Complaint> {
+    let plan = &setup.plan;
+    let control = Arc::new(Control::new(plan.shards));
+    let wanted = setup.config.records != Some(RecordsKind::None);
+    let queues = if wanted { plan.shards } else { 0 };
+    let (producers, consumers) = (0..queues)
+        .map(|_| RingBuffer::new(plan.limits.records_queued_max))
+        .unzip();
+    let help = || -> Result<_, Complaint> {
+        let writer = wanted
+            .then(|| RecordWriter::start(folder, consumers, control.clone()))
+            .transpose()?;
+        let cannot = |what: &'static str| {
+            move |error: std::io::Error| Complaint::new(format!("cannot {what}: {error}"))
+        };
+        signals::watch(control.clone()).map_err(cannot("wait for signals"))?;
+        let progress = (!quiet)
+            .then(|| Progress::start(plan, control.clone()))
+            .transpose()
+            .map_err(cannot("start a thread"))?;
+        Ok((writer, progress))
+    };
+    let (writer, progress) = setup.placement.helping(help)?;
+    let run = setup
+        .backend
+        .run(plan, &setup.requests, &control, producers);
+    drop(progress);
+    // Also after a failed run: what came is kept.
+    let written = writer.map(RecordWriter::finish);
+    let run = run.map_err(|error| {
+        Complaint::new(format!(
+            "{error}; the run ended early, and its records are in {}",
+            folder.display()
+        ))
+    })?;
+    Ok((run, written))
+}
+
+fn report(
+    setup: &Setup,
+    run: &RunResult,
+    written: Option<&Written>,
+    folder: &Path,
+) -> Result<Report, Complaint> {
+    let mut config = setup.config.clone();
+    secrets::redact(&mut config.header);
+    let mut report = Report::build(
+        run,
+        &Context {
+            plan: &setup.plan,
+            config: serde_json::to_value(&config)?,
+            url: setup.endpoint.url.clone(),
+            model: setup.endpoint.model.clone(),
+            environment: Environment::read(setup.backend.name()),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: option_env!("RIDGELINE_REVISION").map(str::to_owned),
+            started_unix_ns: (run.started + realtime_bracket().offset).0,
+            written,
+            shared_core: setup.placement.shared_core,
+            limits: setup.verdict,
+        },
+    );
+    report.folder = Some(folder.to_owned());
+    Ok(report)
+}

@@ -1,0 +1,417 @@
+//! What a run is to do, as the user says it: flags, a file, or both.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use ridgeline_metrics::Slo;
+use ridgeline_metrics::verdict::VerdictLimits;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::bounds::Bounds;
+use crate::json::JsonObject;
+use crate::span::Span;
+use crate::stage::Stage;
+
+/// A run. Every flag is a key of the same name in the file; flags win.
+#[derive(Args, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(rename = "RidgelineConfig")]
+pub(crate) struct BenchConfig {
+    /// Base URL of the endpoint, as http://127.0.0.1:8000, or unix:PATH
+    #[arg(long, short = 'u', help_heading = "Endpoint")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
+    /// Start the embedded mock server (20 ms to the first token, 5 ms between) and measure that
+    #[arg(long, help_heading = "Endpoint", num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mock: Option<bool>,
+    /// Model name sent in each request [default: the only one in /v1/models]
+    #[arg(long, short = 'm', help_heading = "Endpoint")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
+    /// Which API the endpoint speaks [default: chat]
+    #[arg(long, value_enum, help_heading = "Endpoint")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) endpoint_type: Option<EndpointKind>,
+    /// Path below the URL, in place of the one that belongs to the endpoint's type
+    #[arg(long, help_heading = "Endpoint", value_name = "PATH")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) endpoint: Option<String>,
+    /// Ask for streamed answers [default: true]
+    #[arg(long, help_heading = "Endpoint", num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) streaming: Option<bool>,
+    /// A header of every request, `Name: value`; may be given several times
+    #[arg(
+        long = "header",
+        short = 'H',
+        help_heading = "Endpoint",
+        value_name = "NAME:VALUE"
+    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) header: Vec<String>,
+    /// Environment variable that holds the API key, sent as a bearer token
+    #[arg(long, help_heading = "Endpoint", value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) api_key_env: Option<String>,
+    /// Local addresses to connect from, by commas; each has its own range of ports
+    #[arg(
+        long,
+        value_delimiter = ',',
+        help_heading = "Endpoint",
+        value_name = "LIST"
+    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) source_addresses: Vec<IpAddr>,
+
+    /// Requests in flight; with a rate, its cap [default: 16; none with a rate]
+    #[arg(
+        long,
+        short = 'c',
+        visible_alias = "max-concurrency",
+        help_heading = "Load",
+        value_name = "N"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) concurrency: Option<u32>,
+    /// Requests started per second, whatever comes of the earlier ones (open loop)
+    #[arg(long, short = 'r', visible_alias = "target-qps", help_heading = "Load",
+          value_name = "PER_S", value_parser = rate, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) request_rate: Option<f64>,
+    /// How the arrivals of a rate are spaced [default: poisson]
+    #[arg(
+        long,
+        value_enum,
+        visible_alias = "load-pattern",
+        help_heading = "Load"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) arrival_pattern: Option<ArrivalPattern>,
+    /// Shape of gamma arrivals: 1 is Poisson, less is burstier
+    #[arg(long, visible_alias = "arrival-smoothness", help_heading = "Load",
+          value_name = "SHAPE", value_parser = number, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) burstiness: Option<f64>,
+    /// Part of a rate that changes, `rate=100,duration=30s[,pattern=constant]`; several follow one
+    /// another
+    #[arg(long, help_heading = "Load", value_name = "STAGE")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) stage: Vec<Stage>,
+    /// Everything is due at the start, as fast as it goes
+    #[arg(long, help_heading = "Load", num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) offline: Option<bool>,
+    /// Stop after this many requests
+    #[arg(long, short = 'n', visible_aliases = ["num-prompts", "num-samples"],
+          help_heading = "Load", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) request_count: Option<u64>,
+    /// Start no more requests after this span [default: 10s when no count is given]
+    #[arg(
+        long,
+        short = 'd',
+        visible_alias = "benchmark-duration",
+        help_heading = "Load",
+        value_name = "SPAN"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) duration: Option<Span>,
+    /// Requests before measuring begins, drained and not counted [default: 0]
+    #[arg(
+        long,
+        visible_alias = "warmup-request-count",
+        help_heading = "Load",
+        value_name = "N"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) warmup_requests: Option<u64>,
+    /// Deadline of a whole request [default: 600s]
+    #[arg(long, help_heading = "Load", value_name = "SPAN")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout: Option<Span>,
+    /// How long requests in flight may go on after the last start [default: 30s]
+    #[arg(long, help_heading = "Load", value_name = "SPAN")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) drain_timeout: Option<Span>,
+    /// Seed of the schedule, the order and the synthetic prompts [default: 42]
+    #[arg(
+        long,
+        visible_alias = "random-seed",
+        help_heading = "Load",
+        value_name = "N"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seed: Option<u64>,
+
+    /// Send this text in every request
+    #[arg(long, help_heading = "Prompts", value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) prompt: Option<String>,
+    /// A file of prompts: JSON lines, ShareGPT JSON or CSV
+    #[arg(
+        long,
+        visible_alias = "input-file",
+        help_heading = "Prompts",
+        value_name = "FILE"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dataset: Option<PathBuf>,
+    /// The file's format [default: told by its content]
+    #[arg(long, value_enum, help_heading = "Prompts")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dataset_format: Option<DatasetFormat>,
+    /// The column of a CSV file that holds the prompts [default: prompt, text_input or text]
+    #[arg(long, help_heading = "Prompts", value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dataset_column: Option<String>,
+    /// The column of a CSV file that holds the lengths of the answers
+    #[arg(long, help_heading = "Prompts", value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dataset_output_column: Option<String>,
+    /// Ask for at most as many tokens as the file's recorded answer has; needs --tokenizer
+    #[arg(long, help_heading = "Prompts", num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) answer_lengths: Option<bool>,
+    /// Different synthetic prompts [default: 4096, or as many as requests, within reason]
+    #[arg(
+        long,
+        visible_alias = "num-dataset-entries",
+        help_heading = "Prompts",
+        value_name = "N"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dataset_samples: Option<u32>,
+    /// The order in which prompts are taken; random draws with replacement [default: sequential]
+    #[arg(
+        long,
+        value_enum,
+        visible_alias = "dataset-sampling-strategy",
+        help_heading = "Prompts"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) order: Option<SampleOrder>,
+    /// Tokens of a synthetic prompt, exactly [default: 128]
+    #[arg(long, visible_aliases = ["random-input-len", "synthetic-input-tokens-mean"],
+          help_heading = "Prompts", value_name = "TOKENS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) isl: Option<u32>,
+    /// Standard deviation of the prompts' lengths, in tokens
+    #[arg(long, visible_alias = "synthetic-input-tokens-stddev", help_heading = "Prompts",
+          value_name = "TOKENS", value_parser = number, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) isl_stddev: Option<f64>,
+    /// Tokens of each answer, exactly: sends max_tokens, min_tokens and ignore_eos [default: 64
+    /// with synthetic prompts, else nothing is sent]
+    #[arg(long, visible_aliases = ["random-output-len", "output-tokens-mean"],
+          help_heading = "Prompts", value_name = "TOKENS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) osl: Option<u32>,
+    /// Standard deviation of the answers' lengths, in tokens; synthetic prompts only
+    #[arg(long, visible_alias = "output-tokens-stddev", help_heading = "Prompts",
+          value_name = "TOKENS", value_parser = number, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) osl_stddev: Option<f64>,
+    /// Lengths are uniform in [length x (1 - R), length x (1 + R)]; synthetic prompts only
+    #[arg(long, visible_alias = "random-range-ratio", help_heading = "Prompts", value_name = "R",
+          value_parser = number, allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) range_ratio: Option<f64>,
+    /// Tokens of an answer at the most: sends max_tokens alone
+    #[arg(
+        long,
+        visible_alias = "max-tokens",
+        help_heading = "Prompts",
+        value_name = "TOKENS"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_output_tokens: Option<u32>,
+    /// Lengths are exact under this vocabulary (cl100k_base, o200k_base) or tokenizer.json
+    #[arg(long, help_heading = "Prompts", value_name = "NAME|FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tokenizer: Option<String>,
+    /// Sent only when given, as are the next ones
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
+          allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) temperature: Option<f64>,
+    /// Nucleus sampling
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
+          allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) top_p: Option<f64>,
+    /// Sample among the most likely tokens only
+    #[arg(
+        long,
+        help_heading = "Prompts",
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) top_k: Option<i64>,
+    /// Sample among tokens of this share of the most likely one's probability
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
+          allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) min_p: Option<f64>,
+    /// Presence penalty
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
+          allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) presence_penalty: Option<f64>,
+    /// Frequency penalty
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
+          allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) frequency_penalty: Option<f64>,
+    /// Repetition penalty
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
+          allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) repetition_penalty: Option<f64>,
+    /// A JSON object merged into every request body, last
+    #[arg(
+        long,
+        visible_alias = "extra-inputs",
+        help_heading = "Prompts",
+        value_name = "JSON"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) extra_body: Option<JsonObject>,
+
+    /// Cores to pin shards to, one each, as 2,4-7; none: no pinning [default: none]
+    #[arg(long, help_heading = "Client", value_name = "LIST|none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cores: Option<String>,
+    /// Shards: threads that drive load [default: one per named core, else 1]
+    #[arg(long, help_heading = "Client", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) shards: Option<u32>,
+    /// How sockets are driven; auto: uring where the kernel allows it, else epoll [default: auto]
+    #[arg(long, value_enum, help_heading = "Client")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) driver: Option<DriverKind>,
+    /// Stamp arrivals in the kernel, needs uring [default: on; off with --offline]
+    #[arg(long, value_enum, help_heading = "Client")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rx_timestamps: Option<OnOff>,
+
+    /// A service level, `ttft:p90=500ms` for the run or `itl=50ms` for each request; may be given
+    /// several times
+    #[arg(long, visible_alias = "goodput", help_heading = "Judgement", value_delimiter = ',',
+          num_args = 1..)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub(crate) slo: Vec<Slo>,
+    /// Exit with 4 when a larger share of requests fails, 0 to 1 [default: off]
+    #[arg(long, help_heading = "Judgement", value_name = "SHARE", value_parser = number,
+          allow_negative_numbers = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_error_rate: Option<f64>,
+
+    /// Folder for the results; results that are there are replaced [default: results/TIME-MODEL]
+    #[arg(
+        long,
+        short = 'o',
+        visible_alias = "output-artifact-dir",
+        help_heading = "Output",
+        value_name = "DIR"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) output_dir: Option<PathBuf>,
+    /// One record per request [default: jsonl]
+    #[arg(long, value_enum, help_heading = "Output")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) records: Option<RecordsKind>,
+    /// Keep the text of every answer in its record
+    #[arg(long, help_heading = "Output", num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) save_text: Option<bool>,
+    /// Keep the arrival of every content event in the records
+    #[arg(long, help_heading = "Output", num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) save_events: Option<bool>,
+    /// Print the verdict and the folder only
+    #[arg(long, short = 'q', help_heading = "Output", num_args = 0..=1,
+          default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) quiet: Option<bool>,
+
+    /// Bounds on memory and messages; keys of a file only
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limits: Option<Bounds>,
+    /// The limits of the verdict; keys of a file only
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<std::collections::BTreeMap<String, serde_json::Value>>")]
+    pub(crate) verdict: Option<VerdictLimits>,
+}
+
+/// A rate of requests.
+fn rate(text: &str) -> Result<f64, String> {
+    if text
+        .trim()
+        .trim_start_matches('+')
+        .to_ascii_lowercase()
+        .starts_with("inf")
+    {
+        return Err("a rate has an end; for requests as fast as they go use --offline".to_owned());
+    }
+    number(text)
+}
+
+/// A number that JSON and YAML have, too.
+fn number(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        _ => Err("not a number".to_owned()),
+    }
+}
+
+macro_rules! choices {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, ValueEnum)]
+        #[serde(rename_all = "lowercase")]
+        pub(crate) enum $name { $($(#[$variant_doc])* $variant),* }
+    };
+}
+
+choices!(
+    /// An API of OpenAI's.
+    EndpointKind { Chat, Completions }
+);
+choices!(
+    /// How the arrivals of a rate are spaced.
+    ArrivalPattern { Constant, Poisson, Gamma }
+);
+choices!(
+    /// A format of a data set.
+    DatasetFormat { Jsonl, Sharegpt, Csv }
+);
+choices!(
+    /// The order of samples.
+    SampleOrder { Sequential, Shuffled, Random }
+);
+choices!(
+    /// How sockets are driven.
+    DriverKind { Auto, Uring, Epoll }
+);
+choices!(
+    /// What is written per request.
+    RecordsKind { None, Jsonl }
+);
+
+choices!(
+    /// A switch.
+    OnOff { On, Off }
+);

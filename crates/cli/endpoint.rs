@@ -1,0 +1,199 @@
+//! The endpoint: where it is, what it calls its model, and what every request to it begins with.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use ridgeline_mock_server::{DriverKind, Running, ServerConfig};
+use ridgeline_net::Peer;
+use ridgeline_wire::http1::{Method, RequestOptions, RequestTemplate};
+
+use crate::complaint::Complaint;
+use crate::config::{BenchConfig, EndpointKind};
+use crate::network;
+use crate::url::BaseUrl;
+
+/// An endpoint that accepted a connection.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    /// The embedded server; it ends with this.
+    _mock: Option<Running>,
+    /// Where it is. At least one.
+    pub(crate) peers: Vec<Peer>,
+    /// What a person would call it.
+    pub(crate) url: String,
+    pub(crate) model: String,
+    pub(crate) template: RequestTemplate,
+    /// What the user should know.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What is known of it before anything is connected to.
+#[derive(Debug)]
+pub(crate) struct Address {
+    /// None: the embedded server, which is still to be started.
+    base: Option<BaseUrl>,
+    headers: Vec<(String, String)>,
+    api_key: Option<String>,
+}
+
+impl Address {
+    /// Reads what the configuration says. Touches no network.
+    pub(crate) fn new(config: &BenchConfig) -> Result<Self, Complaint> {
+        let base = match (&config.url, config.mock == Some(true)) {
+            (Some(_), true) => {
+                return Err(Complaint::new(
+                    "--url and --mock contradict each other: leave one of them out",
+                ));
+            }
+            (Some(url), false) => Some(BaseUrl::parse(url)?),
+            (None, true) => None,
+            (None, false) => {
+                return Err(Complaint::new(
+                    "no endpoint: pass --url http://HOST:PORT, or --mock to try it on the embedded \
+                     server",
+                ));
+            }
+        };
+        Ok(Self {
+            base,
+            headers: headers(&config.header)?,
+            api_key: api_key(config)?,
+        })
+    }
+
+    /// Starts the embedded server, if it is that, on `mock_core`; then makes one connection to each
+    /// address, and asks for the model where none is named.
+    pub(crate) fn reach(
+        self,
+        config: &BenchConfig,
+        id_prefix: &str,
+        mock_core: Option<usize>,
+    ) -> Result<Endpoint, Complaint> {
+        let (base, mock) = match &self.base {
+            Some(base) => (base.clone(), None),
+            None => {
+                let any_port = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+                let cores = mock_core.map(|core| vec![core]);
+                let mock = ridgeline_mock_server::start(
+                    ServerConfig::default(),
+                    any_port,
+                    DriverKind::Auto,
+                    cores,
+                )?;
+                (BaseUrl::parse(&mock.url())?, Some(mock))
+            }
+        };
+        let kind = config.endpoint_type.unwrap_or(EndpointKind::Chat);
+        let target = base.target(kind, config.endpoint.as_deref());
+        // Before anything is connected to: headers may be wrong.
+        let streaming = config.streaming.unwrap_or(true);
+        let accept = if streaming {
+            "text/event-stream"
+        } else {
+            "application/json"
+        };
+        let template =
+            self.template(Method::Post, &base.host_field(), &target, accept, id_prefix)?;
+        let (peers, notes) = network::reach(&base.place, &config.source_addresses)?;
+        let model = match (&config.model, &mock) {
+            (Some(model), _) => model.clone(),
+            (None, Some(_)) => ServerConfig::default().model,
+            (None, None) => {
+                let models = self.template(
+                    Method::Get,
+                    &base.host_field(),
+                    &base.models(),
+                    "application/json",
+                    "",
+                )?;
+                network::only_model(&peers[0], &models)?
+            }
+        };
+        let url = match &config.url {
+            Some(url) if url.starts_with("unix:") => format!("{url} {target}"),
+            _ => format!("http://{}{target}", base.host_field()),
+        };
+        Ok(Endpoint {
+            _mock: mock,
+            peers,
+            url,
+            model,
+            template,
+            notes,
+        })
+    }
+
+    fn template(
+        &self,
+        method: Method,
+        host: &str,
+        target: &str,
+        accept: &str,
+        id_prefix: &str,
+    ) -> Result<RequestTemplate, Complaint> {
+        Ok(RequestTemplate::new(&RequestOptions {
+            method,
+            target,
+            host,
+            accept,
+            api_key: self.api_key.as_deref(),
+            id_prefix,
+            headers: &self.headers,
+        })?)
+    }
+}
+
+/// `Name: value` lines taken apart.
+fn headers(lines: &[String]) -> Result<Vec<(String, String)>, Complaint> {
+    let split = |line: &String| match line.split_once(':') {
+        Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        // Not shown: it may be a secret.
+        None => Err(Complaint::new(
+            "--header: a header has the form `Name: value`, and one of them has no `:`",
+        )),
+    };
+    lines.iter().map(split).collect()
+}
+
+fn api_key(config: &BenchConfig) -> Result<Option<String>, Complaint> {
+    let Some(name) = &config.api_key_env else {
+        return Ok(None);
+    };
+    match std::env::var(name) {
+        Ok(key) if !key.trim().is_empty() => Ok(Some(key.trim().to_owned())),
+        Ok(_) => Err(Complaint::new(format!(
+            "--api-key-env {name}: the environment variable {name} is empty"
+        ))),
+        Err(_) => Err(Complaint::new(format!(
+            "--api-key-env {name}: there is no environment variable {name}, or it is not text; it \
+             takes the name of a variable, not the key itself"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(yaml: &str) -> Result<Address, String> {
+        let config = crate::file::parse(yaml)?;
+        Address::new(&config).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn mistakes_are_told_before_anything_is_connected_to() {
+        for (yaml, part) in [
+            ("", "no endpoint: pass --url"),
+            ("mock: false", "no endpoint"),
+            ("mock: true\nurl: http://h", "--url and --mock contradict"),
+            ("mock: true\nheader: [nothing]", "has no `:`"),
+            (
+                "mock: true\napi-key-env: NO_SUCH_VARIABLE_HERE",
+                "no environment variable NO_SUCH",
+            ),
+            ("url: https://h", "TLS is not built in yet"),
+        ] {
+            let error = address(yaml).unwrap_err();
+            assert!(error.contains(part), "{yaml}: {error}");
+        }
+    }
+}

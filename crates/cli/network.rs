@@ -1,0 +1,300 @@
+//! The way to the server, looked at before a run: names, addresses, one connection, its models.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use ridgeline_net::Peer;
+use ridgeline_wire::carry::{Carry, CarryPool};
+use ridgeline_wire::http1::{Part, RequestTemplate, ResponseDecoder};
+
+use crate::complaint::Complaint;
+use crate::url::Place;
+
+/// How long one address may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the server may think about a plain question.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Addresses of one name that are looked at.
+const ADDRESSES_MAX: usize = 16;
+/// The largest answer to a plain question.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// A blocking connection.
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    pub(crate) fn open(peer: &Peer) -> io::Result<Self> {
+        match peer {
+            Peer::Tcp(address) => {
+                let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT)?;
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(stream))
+            }
+            Peer::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+        }
+    }
+
+    pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        // Zero would mean: without end.
+        let timeout = Some(timeout.max(Duration::from_micros(1)));
+        match self {
+            Self::Tcp(stream) => {
+                stream.set_read_timeout(timeout)?;
+                stream.set_write_timeout(timeout)
+            }
+            Self::Unix(stream) => {
+                stream.set_read_timeout(timeout)?;
+                stream.set_write_timeout(timeout)
+            }
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The addresses that a place stands for.
+fn resolve(place: &Place) -> Result<Vec<Peer>, Complaint> {
+    let (host, port) = match place {
+        Place::Unix(path) => return Ok(vec![Peer::Unix(path.as_path().into())]),
+        Place::Tcp { host, port } => (host.as_str(), *port),
+    };
+    let addresses = (host, port).to_socket_addrs().map_err(|error| {
+        Complaint::new(format!(
+            "the name {host} cannot be resolved: {error}; check --url, or give an address"
+        ))
+    })?;
+    let mut peers: Vec<Peer> = Vec::new();
+    for address in addresses.take(ADDRESSES_MAX) {
+        if !peers.contains(&Peer::Tcp(address)) {
+            peers.push(Peer::Tcp(address));
+        }
+    }
+    if peers.is_empty() {
+        return Err(Complaint::new(format!(
+            "the name {host} has no address; check --url"
+        )));
+    }
+    Ok(peers)
+}
+
+/// The addresses of a place that can be reached from `sources` and accept a connection, and a note
+/// on those that do not.
+pub(crate) fn reach(
+    place: &Place,
+    sources: &[IpAddr],
+) -> Result<(Vec<Peer>, Vec<String>), Complaint> {
+    check_sources(place, sources)?;
+    let mut peers = resolve(place)?;
+    peers.retain(|peer| match peer {
+        Peer::Tcp(address) => {
+            sources.is_empty() || sources.iter().any(|s| s.is_ipv4() == address.is_ipv4())
+        }
+        Peer::Unix(_) => true,
+    });
+    if peers.is_empty() {
+        return Err(Complaint::new(
+            "--source-addresses are of another family (IPv4, IPv6) than the server's addresses",
+        ));
+    }
+    let (mut reached, mut refused) = (Vec::new(), Vec::new());
+    for peer in peers {
+        match Stream::open(&peer) {
+            Ok(_) => reached.push(peer),
+            Err(error) => refused.push(refusal(&peer, &error)),
+        }
+    }
+    if reached.is_empty() {
+        return Err(Complaint::new(refused.join("; ")));
+    }
+    let left_out = |note| format!("{note}: this address is left out");
+    Ok((reached, refused.into_iter().map(left_out).collect()))
+}
+
+fn refusal(peer: &Peer, error: &io::Error) -> String {
+    let why = match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "connection refused: nothing listens there; is the server up, and the port right?"
+                .to_owned()
+        }
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => format!(
+            "no answer within {} s: is the address right, and no firewall in between?",
+            CONNECT_TIMEOUT.as_secs()
+        ),
+        io::ErrorKind::NotFound => "there is no such socket; is the server up?".to_owned(),
+        _ => format!("{error}; check --url"),
+    };
+    format!("cannot connect to {peer}: {why}")
+}
+
+fn check_sources(place: &Place, sources: &[IpAddr]) -> Result<(), Complaint> {
+    if matches!(place, Place::Unix(_)) && !sources.is_empty() {
+        return Err(Complaint::new(
+            "--source-addresses make no sense for a unix socket",
+        ));
+    }
+    for source in sources {
+        if source.is_unspecified() {
+            return Err(Complaint::new(format!(
+                "--source-addresses {source}: name addresses of this machine, or leave it out"
+            )));
+        }
+        TcpListener::bind(SocketAddr::new(*source, 0)).map_err(|error| {
+            Complaint::new(format!(
+                "--source-addresses {source}: {error}; is it an address of this machine?"
+            ))
+        })?;
+    }
+    if sources.iter().any(|s| s.is_ipv4()) && sources.iter().any(|s| s.is_ipv6()) {
+        return Err(Complaint::new(
+            "--source-addresses are all IPv4 or all IPv6",
+        ));
+    }
+    Ok(())
+}
+
+/// The one model that the server lists.
+pub(crate) fn only_model(peer: &Peer, template: &RequestTemplate) -> Result<String, Complaint> {
+    let told = |why: String| {
+        Complaint::new(format!(
+            "the model is not known: {why}; name it with --model"
+        ))
+    };
+    let (status, body) =
+        get(peer, template).map_err(|error| told(format!("GET /v1/models failed: {error}")))?;
+    if !(200..300).contains(&status) {
+        return Err(told(format!(
+            "GET /v1/models was answered with HTTP status {status}"
+        )));
+    }
+    let names = names(&body)
+        .ok_or_else(|| told("the answer to GET /v1/models is not a list of models".to_owned()))?;
+    match names.as_slice() {
+        [] => Err(told("the server lists no model".to_owned())),
+        [name] => Ok(name.clone()),
+        several => {
+            let mut shown = several
+                .iter()
+                .take(5)
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(", ");
+            if several.len() > 5 {
+                shown.push_str(", ...");
+            }
+            Err(told(format!(
+                "the server lists {} ({shown})",
+                several.len()
+            )))
+        }
+    }
+}
+
+fn names(body: &[u8]) -> Option<Vec<String>> {
+    let list: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let entries = list.get("data")?.as_array()?;
+    let name = |entry: &serde_json::Value| entry.get("id")?.as_str().map(str::to_owned);
+    Some(entries.iter().filter_map(name).collect())
+}
+
+/// Sends a request without a body and waits for the answer: its status and body.
+fn get(peer: &Peer, template: &RequestTemplate) -> io::Result<(u16, Vec<u8>)> {
+    let mut stream = Stream::open(peer)?;
+    stream.set_timeout(ANSWER_TIMEOUT)?;
+    let mut head = Vec::new();
+    template.write_head(0, 0, &mut head);
+    stream.write_all(&head)?;
+    let (mut carry, mut pool) = (Carry::new(512), CarryPool::new(HEAD_BYTES_MAX));
+    let mut decoder = ResponseDecoder::new(HEAD_BYTES_MAX);
+    decoder.start();
+    let (mut status, mut body) = (0, Vec::new());
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        let read = stream.read(&mut buffer)?;
+        if read == 0 {
+            return match decoder.finish(true) {
+                ridgeline_wire::http1::Ended::Complete => Ok((status, body)),
+                _ => Err(io::Error::other("the connection ended inside the answer")),
+            };
+        }
+        let mut input = &buffer[..read];
+        while let Some(part) = decoder
+            .next(&mut input, &mut carry, &mut pool)
+            .map_err(io::Error::other)?
+        {
+            match part {
+                Part::Head(head) => status = head.status,
+                Part::Data(data) => body.extend_from_slice(data),
+                Part::End => return Ok((status, body)),
+            }
+        }
+        if body.len() > ANSWER_BYTES_MAX {
+            return Err(io::Error::other("the answer is too long"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_models() {
+        let list = br#"{"object":"list","data":[{"id":"a"},{"id":"b"},{"no":1}]}"#;
+        assert_eq!(names(list), Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(names(b"[]"), None);
+        assert_eq!(names(b"<html>"), None);
+    }
+
+    #[test]
+    fn nobody_there_is_told_as_such() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let place = Place::Tcp {
+            host: "127.0.0.1".to_owned(),
+            port,
+        };
+        assert_eq!(reach(&place, &[]).unwrap().0.len(), 1);
+        drop(listener);
+        let error = reach(&place, &[]).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("127.0.0.1:{port}: connection refused")),
+            "{error}"
+        );
+        let error = reach(&Place::Unix("no/such/socket".into()), &[])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("there is no such socket"), "{error}");
+        let foreign = ["192.0.2.1".parse().unwrap()];
+        let error = reach(&place, &foreign).unwrap_err().to_string();
+        assert!(
+            error.contains("is it an address of this machine?"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,399 @@
+//! From a configuration to everything a run needs: checked, made and sized before it starts.
+
+use std::process;
+use std::sync::Arc;
+
+use ridgeline_engine::{Limits, Load, MemoryLine, Plan, Record, Requests, Target, id_prefix};
+use ridgeline_metrics::verdict::VerdictLimits;
+use ridgeline_net::Peer;
+use ridgeline_wire::openai::EndpointType;
+use ridgeline_workload::Order;
+
+use crate::backend::Backend;
+use crate::bounds::Bounds;
+use crate::complaint::Complaint;
+use crate::config::{BenchConfig, DriverKind, EndpointKind, OnOff, RecordsKind};
+use crate::endpoint::{Address, Endpoint};
+use crate::machine;
+use crate::placement::Placement;
+use crate::prompts::{self, Prompts};
+use crate::shape::Shape;
+
+/// In flight at the most where neither the load nor the machine names a number.
+pub(crate) const IN_FLIGHT_MAX: u32 = 4096;
+
+/// A run that is ready to start.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) requests: Arc<Requests>,
+    pub(crate) backend: Backend,
+    pub(crate) verdict: VerdictLimits,
+    pub(crate) placement: Placement,
+    pub(crate) endpoint: Endpoint,
+    /// What was asked for, with what was decided in place.
+    pub(crate) config: BenchConfig,
+    /// What it is about to do, as name and words.
+    pub(crate) summary: Vec<(&'static str, String)>,
+    pub(crate) memory: Vec<MemoryLine>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// What can be checked without a network: all but the endpoint.
+pub(crate) fn check(config: &BenchConfig) -> Result<(), Complaint> {
+    Shape::new(config, IN_FLIGHT_MAX)?;
+    prompts::check(config)?;
+    limits(config)?;
+    verdict(config)?;
+    Ok(())
+}
+
+impl Setup {
+    /// Prepares the run. Starts the embedded server if that is to be measured.
+    pub(crate) fn new(mut config: BenchConfig) -> Result<Self, Complaint> {
+        check(&config)?;
+        let verdict = verdict(&config)?;
+        let allowed = machine::allowed_cores()?;
+        let placement = Placement::new(&config, &allowed)?;
+        let address = Address::new(&config)?;
+        let (backend, fallback) = Backend::choose(config.driver.unwrap_or(DriverKind::Auto))?;
+        let run_id = run_id();
+        let endpoint = address.reach(&config, &id_prefix(run_id), placement.mock_core)?;
+        let room = Room::new(&endpoint.peers, &config, backend, placement.shards);
+        let shape = Shape::new(&config, room.in_flight(IN_FLIGHT_MAX))?;
+        let prompts = Prompts::new(&config, &endpoint.model)?;
+        let mut limits = limits(&config)?;
+        if config
+            .limits
+            .as_ref()
+            .is_none_or(|bounds| bounds.slots.is_none())
+        {
+            limits.slots = room.in_flight(limits.slots);
+        }
+        let rx_timestamps = stamps(&config, backend, &endpoint.peers)?;
+        let plan = Plan {
+            rx_timestamps,
+            run_id,
+            limits,
+            ..plan(&config, &shape, &placement, &endpoint, prompts.order)
+        };
+        room.check(&plan)?;
+        let memory = memory(&plan, &prompts)?;
+        note(&mut config, &shape, &plan, &endpoint);
+        let requests = Requests::new(
+            endpoint.template.clone(),
+            prompts.bodies,
+            plan.limits.send_inline_bytes,
+        );
+        let mut notes = Vec::from_iter(fallback);
+        notes.extend(endpoint.notes.iter().cloned());
+        notes.extend(prompts.notes);
+        notes.extend(placement.note());
+        let summary = vec![
+            ("target", target_words(&endpoint, &plan)),
+            ("load", shape.describe()),
+            ("prompts", prompts.summary),
+            ("client", client_words(&plan, backend, &placement, &memory)),
+        ];
+        Ok(Self {
+            plan: Arc::new(plan),
+            requests: Arc::new(requests),
+            backend,
+            verdict,
+            placement,
+            endpoint,
+            config,
+            summary,
+            memory,
+            notes,
+        })
+    }
+}
+
+/// The plan without what depends on the machine.
+fn plan(
+    config: &BenchConfig,
+    shape: &Shape,
+    placement: &Placement,
+    endpoint: &Endpoint,
+    order: Order,
+) -> Plan {
+    Plan {
+        target: Target {
+            peers: endpoint.peers.clone(),
+            sources: config.source_addresses.clone(),
+        },
+        endpoint: match config.endpoint_type.unwrap_or(EndpointKind::Chat) {
+            EndpointKind::Chat => EndpointType::Chat,
+            EndpointKind::Completions => EndpointType::Completions,
+        },
+        streaming: config.streaming.unwrap_or(true),
+        load: shape.load.clone(),
+        stop: shape.stop,
+        warmup_requests: config.warmup_requests.unwrap_or(0),
+        timeout: shape.timeout,
+        drain_timeout: shape.drain_timeout,
+        order,
+        slos: config.slo.clone(),
+        save_text: config.save_text == Some(true),
+        save_events: config.save_events == Some(true),
+        rx_timestamps: false,
+        shards: placement.shards,
+        cores: placement.cores.clone(),
+        run_id: 0,
+        limits: Limits::default(),
+    }
+}
+
+fn limits(config: &BenchConfig) -> Result<Limits, Complaint> {
+    let bounds = config.limits.clone().unwrap_or_default();
+    bounds.over(Limits::default()).map_err(Complaint::new)
+}
+
+fn verdict(config: &BenchConfig) -> Result<VerdictLimits, Complaint> {
+    let mut limits = config.verdict.unwrap_or_default();
+    if let Some(rate) = config.max_error_rate {
+        if !(0.0..=1.0).contains(&rate) {
+            return Err(Complaint::new(format!(
+                "--max-error-rate {rate}: it is a share of requests, from 0 to 1"
+            )));
+        }
+        limits.max_error_rate = Some(rate);
+    }
+    limits.check()?;
+    Ok(limits)
+}
+
+/// Differs from run to run, so that a server's log tells them apart.
+fn run_id() -> u32 {
+    let wall = crate::folder::wall_clock().0;
+    // The low bits of microseconds, stirred with the process id.
+    let mixed = (wall / 1_000).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    u32::try_from(mixed).unwrap_or(0) ^ process::id()
+}
+
+fn stamps(config: &BenchConfig, backend: Backend, peers: &[Peer]) -> Result<bool, Complaint> {
+    let unix = peers.iter().any(|peer| matches!(peer, Peer::Unix(_)));
+    let possible = backend.has_stamps() && !unix;
+    match config.rx_timestamps {
+        Some(OnOff::On) if !possible => Err(Complaint::new(
+            "--rx-timestamps on: only the uring driver has the kernel's stamps, and only for TCP; \
+             leave it out, or use --driver uring",
+        )),
+        Some(OnOff::On) => Ok(true),
+        Some(OnOff::Off) => Ok(false),
+        None => Ok(possible && config.offline != Some(true)),
+    }
+}
+
+/// What the machine has room for.
+struct Room {
+    /// Connections at one time by their ports, over all shards; none for a unix socket.
+    ports: Option<u64>,
+    /// Why so many.
+    ports_of: String,
+    /// Connections of one shard, or of all on epoll, by descriptors.
+    descriptors: u64,
+    shared: bool,
+    shards: u32,
+}
+
+impl Room {
+    fn new(peers: &[Peer], config: &BenchConfig, backend: Backend, shards: u32) -> Self {
+        let range = machine::ports();
+        let sources = config.source_addresses.len();
+        // Epoll binds a source before the destination is known: one range for all of them.
+        let peers_counted = if backend == Backend::Epoll && sources > 0 {
+            1
+        } else {
+            peers.len()
+        };
+        let unix = peers.iter().any(|peer| matches!(peer, Peer::Unix(_)));
+        let pairs = (sources.max(1) * peers_counted) as u64;
+        Self {
+            ports: (!unix).then_some(range * pairs),
+            ports_of: format!("{range} ports for each of {pairs} pairs of addresses"),
+            descriptors: machine::descriptors().saturating_sub(machine::DESCRIPTORS_SPARE),
+            shared: backend == Backend::Epoll,
+            shards,
+        }
+    }
+
+    /// `wanted` requests in flight, or as many as there is room for.
+    fn in_flight(&self, wanted: u32) -> u32 {
+        let by_descriptors = if self.shared {
+            self.descriptors
+        } else {
+            self.descriptors * u64::from(self.shards)
+        };
+        // A shard has an eighth more connections than slots, for those still closing.
+        let by_descriptors = (by_descriptors / 9 * 8).saturating_sub(16 * u64::from(self.shards));
+        let room = self.ports.unwrap_or(u64::MAX).min(by_descriptors).max(1);
+        wanted.min(u32::try_from(room).unwrap_or(u32::MAX))
+    }
+
+    fn check(&self, plan: &Plan) -> Result<(), Complaint> {
+        let slots: u64 = (0..plan.shards).map(|k| u64::from(plan.slots_of(k))).sum();
+        if slots < u64::from(plan.shards) {
+            return Err(Complaint::new(format!(
+                "{slots} requests in flight leave some of {} shards without any: raise \
+                 --concurrency, or use fewer --shards or --cores",
+                plan.shards
+            )));
+        }
+        if let Some(ports) = self.ports.filter(|&ports| slots > ports) {
+            return Err(Complaint::new(format!(
+                "{slots} requests in flight need as many local ports, and there are {ports} \
+                 ({}): name more --source-addresses (on loopback 127.0.0.2, 127.0.0.3, ...), widen \
+                 net.ipv4.ip_local_port_range, or lower --concurrency",
+                self.ports_of
+            )));
+        }
+        let of = |k| u64::from(plan.limits.connections(plan.slots_of(k)));
+        let needed = if self.shared {
+            (0..plan.shards).map(of).sum()
+        } else {
+            of(0)
+        };
+        if needed > self.descriptors {
+            let (whose, more) = if self.shared {
+                ("this process", "")
+            } else {
+                ("each shard", "add shards (--shards, --cores), ")
+            };
+            return Err(Complaint::new(format!(
+                "{whose} needs {needed} descriptors, and the limit leaves {}: {more}raise the hard \
+                 limit (ulimit -Hn), or lower --concurrency",
+                self.descriptors
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Memory by consumer, which must be there.
+fn memory(plan: &Plan, prompts: &Prompts) -> Result<Vec<MemoryLine>, Complaint> {
+    let mut lines = plan
+        .limits
+        .memory(plan.shards, plan.slots_of(0), size_of::<Record>());
+    lines.push(MemoryLine {
+        what: "request bodies",
+        bytes: prompts.bytes(),
+    });
+    let needed = sum(&lines);
+    match machine::memory_available() {
+        Some(available) if needed > available => Err(Complaint::new(format!(
+            "the run needs {} of memory, and {} are available: lower --concurrency, \
+             --dataset-samples, or the bounds under `limits` in a file",
+            bytes(needed),
+            bytes(available)
+        ))),
+        _ => Ok(lines),
+    }
+}
+
+pub(crate) fn sum(lines: &[MemoryLine]) -> u64 {
+    lines.iter().map(|line| line.bytes).sum()
+}
+
+/// `1.5 GB`: three digits and a decimal unit.
+pub(crate) fn bytes(count: u64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB"];
+    let (mut scale, mut unit) = (1, 0);
+    while count / scale >= 1_000 && unit + 1 < units.len() {
+        (scale, unit) = (scale * 1_000, unit + 1);
+    }
+    let tenths = count / (scale / 10).max(1);
+    if unit == 0 || tenths >= 1_000 {
+        return format!("{} {}", count / scale, units[unit]);
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, units[unit])
+}
+
+/// Writes what was decided into the configuration.
+fn note(config: &mut BenchConfig, shape: &Shape, plan: &Plan, endpoint: &Endpoint) {
+    shape.note(config);
+    prompts::note(config);
+    config.model = Some(endpoint.model.clone());
+    config.endpoint_type.get_or_insert(EndpointKind::Chat);
+    config.streaming = Some(plan.streaming);
+    config.driver.get_or_insert(DriverKind::Auto);
+    config.rx_timestamps = Some(if plan.rx_timestamps {
+        OnOff::On
+    } else {
+        OnOff::Off
+    });
+    config.shards = Some(plan.shards);
+    config.records.get_or_insert(RecordsKind::Jsonl);
+    config.limits = Some(Bounds::of(&plan.limits));
+    if !matches!(plan.load, Load::Open { .. })
+        && let Some(limits) = &mut config.limits
+    {
+        // The load names its own number.
+        limits.slots = None;
+    }
+}
+
+fn target_words(endpoint: &Endpoint, plan: &Plan) -> String {
+    let addresses = match endpoint.peers.len() {
+        1 => String::new(),
+        several => format!(" ({several} addresses)"),
+    };
+    let how = if plan.streaming {
+        "streamed"
+    } else {
+        "not streamed"
+    };
+    format!(
+        "{}{addresses}, model {}, {how}",
+        endpoint.url, endpoint.model
+    )
+}
+
+fn client_words(
+    plan: &Plan,
+    backend: Backend,
+    placement: &Placement,
+    memory: &[MemoryLine],
+) -> String {
+    let stamps = if plan.rx_timestamps {
+        ", kernel stamps"
+    } else {
+        ""
+    };
+    format!(
+        "{}, {}{stamps}, {} of memory",
+        placement.describe(),
+        backend.name(),
+        bytes(sum(memory))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_as_a_person_reads_them() {
+        for (count, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1.0 kB"),
+            (25_340_000, "25.3 MB"),
+            (999_949_999, "999 MB"),
+            (1_500_000_000, "1.5 GB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+
+    #[test]
+    fn an_error_rate_is_a_share() {
+        let config = BenchConfig {
+            max_error_rate: Some(1.5),
+            ..BenchConfig::default()
+        };
+        let error = verdict(&config).unwrap_err().to_string();
+        assert!(error.contains("--max-error-rate 1.5"), "{error}");
+    }
+}

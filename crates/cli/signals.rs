@@ -1,0 +1,49 @@
+//! SIGINT and SIGTERM: the first ends the run early, the second at once.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread;
+
+use ridgeline_clock::{Clock, MonotonicClock, Nanos};
+use ridgeline_engine::Control;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// What requests in flight are given after the first signal.
+const DRAIN: Nanos = Nanos::from_secs(2);
+
+/// Watches for signals from now on, on a thread of its own.
+pub(crate) fn watch(control: Arc<Control>) -> io::Result<()> {
+    let (mut read, write) = UnixStream::pair()?;
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    let heed = move || {
+        for count in 1.. {
+            // A byte per signal; an error can only mean that none will come any more.
+            if read.read_exact(&mut [0]).is_err() {
+                return;
+            }
+            match count {
+                1 => {
+                    control.stop(MonotonicClock.now() + DRAIN);
+                    say("interrupted: waiting 2 s for requests in flight; again to end at once");
+                }
+                2 => {
+                    control.cancel();
+                    say("interrupted again: ending now");
+                }
+                _ => std::process::exit(130),
+            }
+        }
+    };
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(heed)?;
+    Ok(())
+}
+
+fn say(line: &str) {
+    // With stderr gone there is nobody to tell.
+    let _ = writeln!(io::stderr(), "\n{line}");
+}
