@@ -48,7 +48,8 @@ pub struct Record {
     pub retries: u32,
     /// The longest that bytes of this answer lay in the machine before they were read.
     pub harness_delay_max: Nanos,
-    /// The widest uncertainty of an arrival of this answer.
+    /// The widest uncertainty of the arrival of an event of this answer: of those that came in one
+    /// read, all but the last may have come earlier than their stamp.
     pub stamp_width_max: Nanos,
     /// The name of the request on the wire (see `requests::RequestId`).
     pub run_id: u32,

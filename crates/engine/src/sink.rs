@@ -191,7 +191,6 @@ impl Sink for Shard {
         };
         let slot = &mut self.slots[slot_index as usize];
         slot.seen.harness_delay_max = slot.seen.harness_delay_max.max(arrival.harness_delay());
-        slot.seen.stamp_width_max = slot.seen.stamp_width_max.max(arrival.width());
         let mut observer = ReadObserver::new(
             &mut slot.seen,
             &mut self.gap_pool,

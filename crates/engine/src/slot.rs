@@ -141,6 +141,10 @@ impl<'a> ReadObserver<'a> {
             return;
         }
         self.tell();
+        if self.count > 1 {
+            let width = self.arrival.width();
+            self.seen.stamp_width_max = self.seen.stamp_width_max.max(width);
+        }
         if stamped {
             self.collector.read(self.arrival, self.count);
         }

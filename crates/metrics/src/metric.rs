@@ -37,7 +37,8 @@ pub enum Metric {
     CapWait,
     /// Per content event: taken from the driver - arrived.
     HarnessDelay,
-    /// Per content event: how much earlier than its stamp it may have come, because reads share one.
+    /// Per content event: how much earlier than its stamp it may have come, because the events of a
+    /// read share one. That of the last event of a read is its own: zero.
     StampWidth,
 }
 

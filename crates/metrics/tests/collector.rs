@@ -558,6 +558,23 @@ fn delays_count_by_event_and_only_while_measuring() {
         .summary()
         .expect("four events");
     assert_eq!((width.count, width.p50), (4, 30));
+    assert_eq!(width.min, 0, "the last event of the read has its own stamp");
+}
+
+#[test]
+fn a_read_of_one_event_is_as_exact_as_its_stamp() {
+    let mut collector = Collector::new(&[]);
+    collector.begin(Nanos(0), 1);
+    collector.read(
+        Arrival {
+            at: Nanos::from_millis(25),
+            not_before: Nanos::from_millis(20),
+            reaped: Nanos::from_millis(25),
+        },
+        1,
+    );
+    let width = collector.distribution(Metric::StampWidth);
+    assert_eq!((width.count(), width.max()), (1, Some(Nanos::ZERO)));
 }
 
 #[test]

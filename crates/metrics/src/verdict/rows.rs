@@ -220,8 +220,9 @@ fn resources(evidence: &Evidence, _: &VerdictLimits) -> Option<Reason> {
             .filter(|exhausted| exhausted.times > 0)
     };
     let times: u64 = exhausted().map(|exhausted| exhausted.times).sum();
-    let named = |exhausted: &super::Exhausted| {
-        format!("{} ({} times)", exhausted.resource.name(), exhausted.times)
+    let named = |exhausted: &super::Exhausted| match exhausted.times {
+        1 => exhausted.resource.name().to_owned(),
+        times => format!("{} ({times} times)", exhausted.resource.name()),
     };
     (times > 0).then(|| Reason {
         message: format!("the client ran out of {}", join(exhausted().map(named))),
