@@ -25,7 +25,7 @@ pub(super) fn number(value: f64) -> String {
     match value {
         v if v >= 999.95 => count(v.round() as u64),
         v if v >= 99.995 => format!("{v:.1}"),
-        v if v >= 0.995 || v == 0.0 => format!("{v:.2}"),
+        v if v >= 0.0995 || v == 0.0 => format!("{v:.2}"),
         v => format!("{v:.4}"),
     }
 }
@@ -179,6 +179,7 @@ mod tests {
         for (value, text) in [
             (0.0, "0.00"),
             (0.0123, "0.0123"),
+            (0.9697, "0.97"),
             (1.0, "1.00"),
             (99.994, "99.99"),
             (99.999, "100.0"),
