@@ -185,9 +185,11 @@ impl Evidence {
     /// The 99th percentile of the harness delay and of the stamps' width may not exceed this; `None`
     /// when there is nothing to compare with.
     pub(super) fn harness_delay_limit(&self, limits: &VerdictLimits) -> Option<Nanos> {
+        // No gaps at all, every answer in one read: there is no ITL to spoil.
         let least = [self.response_median, self.itl_typical]
             .into_iter()
             .flatten()
+            .filter(|&span| span > Nanos::ZERO)
             .min()?;
         Some(portion(least, limits.harness_delay_share))
     }

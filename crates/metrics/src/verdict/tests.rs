@@ -516,3 +516,13 @@ fn evidence_is_taken_from_a_collector() {
         "{found:?}"
     );
 }
+
+#[test]
+fn answers_without_gaps_are_judged_by_their_ttft() {
+    let mut evidence = sound(Load::Closed);
+    evidence.itl_typical = Some(Nanos::ZERO);
+    evidence.stamp_width_p99 = Some(Nanos(4 * MS));
+    assert_eq!(codes(&evidence), []);
+    evidence.stamp_width_p99 = Some(Nanos(6 * MS));
+    assert_eq!(codes(&evidence), [(Code::HarnessDelay, Status::Degraded)]);
+}
