@@ -167,10 +167,7 @@ fn load(page: &mut Page, report: &Report) {
         }
     }
     if load.warmup.issued > 0 {
-        text.push_str(&format!(
-            "; {} before, to warm up",
-            count(load.warmup.issued)
-        ));
+        text.push_str(&format!("; {} for warm-up", count(load.warmup.issued)));
         let failed = load.warmup.failed + load.warmup.cancelled;
         if failed > 0 {
             text.push_str(&format!(" ({} failed)", count(failed)));
@@ -216,17 +213,17 @@ fn rates(page: &mut Page, report: &Report) {
     }
     let each = |tokens: u64| mean(ratio(tokens, report.load.completed));
     let mut text = format!(
-        "{} out ({} a request)",
+        "{} out ({} each)",
         count(tokens.output),
         each(tokens.output)
     );
     if tokens.input > 0 {
         let input = count(tokens.input);
-        text = format!("{input} in ({} a request), {text}", each(tokens.input));
+        text = format!("{input} in ({} each), {text}", each(tokens.input));
     }
     let source = &tokens.source;
     let counted: Vec<&str> = [
-        (source.usage, "the server's usage"),
+        (source.usage, "server usage"),
         (source.tokenizer, "a tokenizer"),
         (source.events, "events, taken for tokens"),
     ]
@@ -361,6 +358,7 @@ fn client(page: &mut Page, report: &Report) {
     }
     let stall = shards.iter().map(|shard| shard.stall_max_ns).max();
     parts.extend(stall.map(|stall| format!("longest stall {}", Nanos(stall))));
+    parts.push(format!("{} carry copies", count(harness.carry_copies)));
     page.field("Client", &parts.join(", "));
     let mut parts = Vec::new();
     if let Some(cpu) = harness.cpu_ns_per_request {
@@ -372,11 +370,12 @@ fn client(page: &mut Page, report: &Report) {
         let events = harness.events_per_read;
         parts.extend(events.map(|events| format!("{} events a read", number(events))));
     }
-    parts.push(format!("{} carry copies", count(harness.carry_copies)));
     if !harness.rx_timestamps {
         parts.push("no kernel stamps".to_owned());
     }
-    page.more(&parts.join(", "));
+    if !parts.is_empty() {
+        page.more(&parts.join(", "));
+    }
     records(page, report);
 }
 

@@ -99,12 +99,11 @@ Harness delay         us    3.54    1.50    5.50    5.45    5.14    3.61    1.17
 ~ too few samples: p90 needs 64, p99 needs 662
 
 Throughput  100.0 requests/s, 2,000 output tokens/s, 2,000 events/s, 500.0 kB/s
-Tokens      128,000 in (128.0 a request), 20,000 out (20.0 a request), counted
-            by the server's usage
+Tokens      128,000 in (128.0 each), 20,000 out (20.0 each), counted by server
+            usage
 Finished by 881 length, 119 stop
-Client      uring, core 1 busy 3.40 %, longest stall 310 us
-            CPU 340 us a request, 17.0 us an event, 2.00 events a read, 12 carry
-            copies
+Client      uring, core 1 busy 3.40 %, longest stall 310 us, 12 carry copies
+            CPU 340 us a request, 17.0 us an event, 2.00 events a read
 ";
     assert_eq!(page(&Recipe::default()), expected);
 }

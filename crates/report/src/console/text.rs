@@ -147,7 +147,10 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
 fn words(text: &str) -> Vec<String> {
     let is_unit = |word: &str| {
         let word = word.trim_end_matches([',', ';', ':', '.', ')']);
-        matches!(word, "%" | "s" | "ms" | "us" | "ns")
+        matches!(
+            word,
+            "%" | "s" | "ms" | "us" | "ns" | "B/s" | "kB/s" | "MB/s" | "GB/s"
+        )
     };
     let is_number = |word: &str| {
         let word = word.trim_start_matches('(');
