@@ -23,11 +23,11 @@ pub(crate) struct BenchArgs {
     /// A YAML file with the same keys; flags win
     #[arg(long = "config", short = 'f', value_name = "FILE")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    config: BenchConfig,
     /// Ask for whole answers
     #[arg(long, help_heading = "Endpoint", overrides_with = "streaming")]
     no_streaming: bool,
-    #[command(flatten)]
-    config: BenchConfig,
     /// Print what the memory of the run is for
     #[arg(long, short = 'v', help_heading = "Output")]
     verbose: bool,

@@ -25,7 +25,7 @@ pub(crate) struct BenchConfig {
     pub(crate) url: Option<String>,
     /// Start the embedded mock server (20 ms to the first token, 5 ms between) and measure that
     #[arg(long, help_heading = "Endpoint", num_args = 0..=1, default_missing_value = "true",
-          require_equals = true, value_name = "BOOL")]
+          require_equals = true, value_name = "BOOL", hide_possible_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mock: Option<bool>,
     /// Model name sent in each request [default: the only one in /v1/models]
@@ -42,7 +42,7 @@ pub(crate) struct BenchConfig {
     pub(crate) endpoint: Option<String>,
     /// Ask for streamed answers [default: true]
     #[arg(long, help_heading = "Endpoint", num_args = 0..=1, default_missing_value = "true",
-          require_equals = true, value_name = "BOOL")]
+          require_equals = true, value_name = "BOOL", hide_possible_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) streaming: Option<bool>,
     /// A header of every request, `Name: value`; may be given several times
@@ -104,7 +104,7 @@ pub(crate) struct BenchConfig {
     pub(crate) stage: Vec<Stage>,
     /// Everything is due at the start, as fast as it goes
     #[arg(long, help_heading = "Load", num_args = 0..=1, default_missing_value = "true",
-          require_equals = true, value_name = "BOOL")]
+          require_equals = true, value_name = "BOOL", hide_possible_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) offline: Option<bool>,
     /// Stop after this many requests
@@ -176,7 +176,7 @@ pub(crate) struct BenchConfig {
     pub(crate) dataset_output_column: Option<String>,
     /// Ask for at most as many tokens as the file's recorded answer has; needs --tokenizer
     #[arg(long, help_heading = "Prompts", num_args = 0..=1, default_missing_value = "true",
-          require_equals = true, value_name = "BOOL")]
+          require_equals = true, value_name = "BOOL", hide_possible_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answer_lengths: Option<bool>,
     /// Different synthetic prompts [default: 4096, or as many as requests, within reason]
@@ -331,17 +331,17 @@ pub(crate) struct BenchConfig {
     pub(crate) records: Option<RecordsKind>,
     /// Keep the text of every answer in its record
     #[arg(long, help_heading = "Output", num_args = 0..=1, default_missing_value = "true",
-          require_equals = true, value_name = "BOOL")]
+          require_equals = true, value_name = "BOOL", hide_possible_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) save_text: Option<bool>,
     /// Keep the arrival of every content event in the records
     #[arg(long, help_heading = "Output", num_args = 0..=1, default_missing_value = "true",
-          require_equals = true, value_name = "BOOL")]
+          require_equals = true, value_name = "BOOL", hide_possible_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) save_events: Option<bool>,
     /// Print the verdict and the folder only
     #[arg(long, short = 'q', help_heading = "Output", num_args = 0..=1,
-          default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+          default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) quiet: Option<bool>,
 

@@ -321,7 +321,7 @@ fn meaning(endpoint: EndpointType, event: Event<'_>, facts: &mut Facts) -> Strin
         facts.done_seen = true;
         return "[DONE]".to_owned();
     }
-    let shown = printable(&String::from_utf8_lossy(event.data), 100);
+    let shown = printable(&String::from_utf8_lossy(event.data), 50);
     let Ok(chunk) = Chunk::parse(endpoint, event.data) else {
         return format!("not JSON: {shown}");
     };

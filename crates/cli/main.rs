@@ -53,12 +53,16 @@ struct Cli {
     command: Command,
 }
 
+const BENCH_AFTER: &str = "\
+Exit codes: 0 valid or degraded, 2 usage or configuration, 3 the verdict is invalid, 4 every request \
+failed or the error rate is over its limit, 5 an SLO was missed, 130 interrupted.
+
+To try it without a server: ridgeline bench --mock";
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a load and report what was measured
-    ///
-    /// Exit codes: 0 valid or degraded, 2 usage or configuration, 3 the verdict is invalid, 4 every
-    /// request failed or the error rate is over its limit, 5 an SLO was missed, 130 interrupted.
+    #[command(after_help = BENCH_AFTER)]
     Bench(Box<BenchArgs>),
     /// Send one request and explain everything that comes back
     Probe(Box<ProbeArgs>),

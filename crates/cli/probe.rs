@@ -50,7 +50,7 @@ pub(crate) fn command(args: &ProbeArgs) -> Result<u8, Complaint> {
     config.duration = None;
     config.warmup_requests = None;
     setup::check(&config)?;
-    let endpoint = Address::new(&config)?.reach(&config, &id_prefix(0), None)?;
+    let endpoint = Address::new(&config)?.reach(&config, &id_prefix(setup::run_id()), None)?;
     let prompts = Prompts::new(&config, &endpoint.model)?;
     let body = prompts.bodies.first().cloned().unwrap_or_default();
     let mut head = Vec::new();

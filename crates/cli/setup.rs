@@ -165,7 +165,7 @@ fn verdict(config: &BenchConfig) -> Result<VerdictLimits, Complaint> {
 }
 
 /// Differs from run to run, so that a server's log tells them apart.
-fn run_id() -> u32 {
+pub(crate) fn run_id() -> u32 {
     let wall = crate::folder::wall_clock().0;
     // The low bits of microseconds, stirred with the process id.
     let mixed = (wall / 1_000).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -212,7 +212,10 @@ impl Room {
         let pairs = (sources.max(1) * peers_counted) as u64;
         Self {
             ports: (!unix).then_some(range * pairs),
-            ports_of: format!("{range} ports for each of {pairs} pairs of addresses"),
+            ports_of: match pairs {
+                1 => String::new(),
+                pairs => format!(" ({range} for each of {pairs} pairs of addresses)"),
+            },
             descriptors: machine::descriptors().saturating_sub(machine::DESCRIPTORS_SPARE),
             shared: backend == Backend::Epoll,
             shards,
@@ -243,8 +246,8 @@ impl Room {
         }
         if let Some(ports) = self.ports.filter(|&ports| slots > ports) {
             return Err(Complaint::new(format!(
-                "{slots} requests in flight need as many local ports, and there are {ports} \
-                 ({}): name more --source-addresses (on loopback 127.0.0.2, 127.0.0.3, ...), widen \
+                "{slots} requests in flight need as many local ports, and there are {ports}{}: \
+                 name more --source-addresses (on loopback 127.0.0.2, 127.0.0.3, ...), widen \
                  net.ipv4.ip_local_port_range, or lower --concurrency",
                 self.ports_of
             )));

@@ -1,0 +1,484 @@
+//! The whole program: what it prints, what it leaves in a folder, and its exit codes.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn ridgeline(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ridgeline"));
+    command.args(arguments).env_remove("NO_COLOR");
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    ridgeline(arguments).output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Runs a mistake: it must be answered with exit code 2 and one line on stderr. That line.
+fn complaint(arguments: &[&str]) -> String {
+    let output = output(arguments);
+    let text = stderr(&output);
+    assert_eq!(code(&output), 2, "{arguments:?}: {text}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("error: "))
+        .collect();
+    assert_eq!(lines.len(), 1, "{arguments:?}: {text}");
+    lines[0].to_owned()
+}
+
+fn folder() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out").display().to_string();
+    (folder, path)
+}
+
+fn report(folder: &str) -> Value {
+    serde_json::from_slice(&fs::read(Path::new(folder).join("report.json")).unwrap()).unwrap()
+}
+
+fn records(folder: &str) -> Vec<Value> {
+    let text = fs::read_to_string(Path::new(folder).join("records.jsonl")).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// A run of a few requests against the embedded server.
+const QUICK: [&str; 9] = [
+    "bench",
+    "--mock",
+    "--osl",
+    "3",
+    "--isl",
+    "8",
+    "--concurrency",
+    "4",
+    "--request-count",
+];
+
+fn quick(count: &str, out: &str, more: &[&str]) -> Output {
+    output(&[&QUICK[..], &[count, "--output-dir", out], more].concat())
+}
+
+#[test]
+fn a_run_leaves_a_report_records_and_the_file_that_repeats_it() {
+    let (_keep, out) = folder();
+    let output = quick(
+        "12",
+        &out,
+        &["--save-text", "--save-events", "--slo", "ttft:p50=60s"],
+    );
+    let text = stdout(&output);
+    assert_eq!(code(&output), 0, "{text}{}", stderr(&output));
+    // Too short to be judged: the first line says so, and the page names the folder.
+    assert!(text.starts_with("DEGRADED"), "{text}");
+    assert!(text.contains("12 issued: 12 ok"), "{text}");
+    assert!(text.contains(&out), "{text}");
+    assert!(
+        text.lines()
+            .all(|line| line.chars().count() <= 80 || line.contains(&out)),
+        "{text}"
+    );
+    let progress = stderr(&output);
+    for part in [
+        "closed loop, 4 in flight, 12 requests",
+        "12 synthetic prompts, 8 tokens in, 3 out",
+    ] {
+        assert!(progress.contains(part), "{progress}");
+    }
+    let report = report(&out);
+    assert_eq!(report["schema"], "ridgeline.report/1");
+    assert_eq!(report["load"]["completed"], 12);
+    assert_eq!(report["plan"]["concurrency"], 4);
+    assert_eq!(report["tokens"]["output"], 36);
+    let records = records(&out);
+    assert_eq!(records.len(), 12);
+    for record in &records {
+        assert_eq!(record["outcome"], "ok");
+        assert_eq!(record["text"], "A quiet river");
+        assert_eq!(record["event_ns"].as_array().unwrap().len(), 3);
+    }
+    let config = format!("{out}/config.yaml");
+    let (_keep, again) = folder();
+    let repeated = self::output(&["bench", "-f", &config, "--output-dir", &again, "--quiet"]);
+    assert_eq!(code(&repeated), 0, "{}", stderr(&repeated));
+    assert_eq!(
+        report["load"]["issued"],
+        self::report(&again)["load"]["issued"]
+    );
+    // Quiet: the verdict and the folder, nothing else.
+    assert_eq!(
+        stdout(&repeated).lines().count(),
+        2,
+        "{}",
+        stdout(&repeated)
+    );
+    assert_eq!(stderr(&repeated), "");
+    // The same page again, from the folder.
+    let shown = self::output(&["report", &out]);
+    assert_eq!((code(&shown), stdout(&shown)), (0, text));
+}
+
+#[test]
+fn both_drivers_all_loads_and_both_answers_work() {
+    for more in [
+        &["--driver", "epoll"][..],
+        &["--no-streaming"],
+        &["--endpoint-type", "completions"],
+        &["--offline"],
+        &["--request-rate", "1000", "--arrival-pattern", "constant"],
+        &[
+            "--request-rate",
+            "500",
+            "--burstiness",
+            "0.5",
+            "--warmup-requests",
+            "2",
+        ],
+        &["--stage", "rate=400,duration=5ms", "--stage", "rate=900"],
+        &["--cores", "none", "--shards", "2"],
+        &["--records", "none"],
+        &["--order", "shuffled", "--dataset-samples", "3"],
+    ] {
+        let (_keep, out) = folder();
+        let output = quick("8", &out, more);
+        // Bursts on a busy machine may lag: the numbers are another test's.
+        assert!(
+            [0, 3].contains(&code(&output)),
+            "{more:?}: {}",
+            stderr(&output)
+        );
+        assert_eq!(report(&out)["load"]["completed"], 8, "{more:?}");
+        let has_records = Path::new(&out).join("records.jsonl").exists();
+        assert_eq!(has_records, more != ["--records", "none"], "{more:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_one_line_with_cause_and_remedy() {
+    for (arguments, part) in [
+        (&["bench"][..], "no endpoint: pass --url"),
+        (
+            &["bench", "--mock", "--request-rate", "0"],
+            "--request-rate 0 cannot be scheduled",
+        ),
+        (&["bench", "--url", "https://h"], "TLS is not built in yet"),
+        (&["bench", "--url", "h:80"], "it has no scheme"),
+        (
+            &["bench", "--mock", "--url", "http://h"],
+            "--url and --mock contradict",
+        ),
+        (&["bench", "--mock", "--cores", "99999"], "it may use"),
+        (&["bench", "--mock", "-c", "4000000"], "lower --concurrency"),
+        (
+            &["bench", "--mock", "--dataset", "no/such.json"],
+            "cannot read no/such.json",
+        ),
+        (&["bench", "-f", "no/such.yaml"], "cannot read no/such.yaml"),
+        (
+            &["bench", "--mock", "--output-dir", "Cargo.toml/x"],
+            "--output-dir",
+        ),
+        (
+            &["bench", "--mock", "--slo", "tfft=1s"],
+            "did you mean `ttft`",
+        ),
+        (
+            &["bench", "--mock", "--requestrate", "5"],
+            "unexpected argument",
+        ),
+        (&["report", "no/such/folder"], "is not a folder"),
+        (&["report", "src"], "is not a folder"),
+        (&["report", "crates"], "has no report.json"),
+        (&["config", "validate", "Cargo.toml"], "Cargo.toml, line 1"),
+        (
+            &["probe", "--mock", "--prompt", ""],
+            "--prompt: the text is empty",
+        ),
+    ] {
+        let line = complaint(arguments);
+        assert!(line.contains(part), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
+fn nobody_there_is_told_before_the_run() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let (_keep, out) = folder();
+    let line = complaint(&["bench", "--url", &url, "--output-dir", &out]);
+    assert!(line.contains("connection refused"), "{line}");
+    assert!(
+        !Path::new(&out).exists(),
+        "a run that did not begin leaves no folder"
+    );
+}
+
+#[test]
+fn a_data_set_that_is_not_what_it_claims_is_told_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.jsonl").display().to_string();
+    fs::write(&path, "{\"prompt\":\"a\"}\n{\"promt\":\"b\"}\n").unwrap();
+    let line = complaint(&["bench", "--mock", "--dataset", &path]);
+    assert!(line.contains("data.jsonl, line 2"), "{line}");
+}
+
+#[test]
+fn an_unknown_key_is_answered_with_the_nearest() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.yaml").display().to_string();
+    fs::write(&path, "mock: true\nconcurency: 3\n").unwrap();
+    let line = complaint(&["bench", "-f", &path]);
+    assert!(
+        line.contains("line 2: unknown key `concurency`; did you mean `concurrency`?"),
+        "{line}"
+    );
+}
+
+#[test]
+fn an_example_is_written_validated_and_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.yaml").display().to_string();
+    assert_eq!(code(&output(&["config", "init", &path])), 0);
+    let again = complaint(&["config", "init", &path]);
+    assert!(again.contains("it exists"), "{again}");
+    let validated = output(&["config", "validate", &path]);
+    let text = stdout(&validated);
+    assert_eq!(code(&validated), 0, "{}", stderr(&validated));
+    assert!(
+        text.contains("# load     closed loop, 16 in flight, for 10s"),
+        "{text}"
+    );
+    let effective = folder.path().join("effective.yaml").display().to_string();
+    fs::write(&effective, text).unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let run = output(&[
+        "bench",
+        "-f",
+        &effective,
+        "--request-count",
+        "4",
+        "--osl",
+        "2",
+        "--output-dir",
+        &out,
+    ]);
+    assert_eq!(code(&run), 0, "{}", stderr(&run));
+    assert_eq!(report(&out)["plan"]["isl"], 128);
+    let schema = output(&["config", "schema"]);
+    let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+    assert!(schema["properties"]["request-rate"].is_object());
+}
+
+#[test]
+fn secrets_reach_no_file_and_no_terminal() {
+    let (_keep, out) = folder();
+    let run = ridgeline(&QUICK)
+        .args(["4", "--output-dir", &out, "--header", "X-Api-Key: s3cret-1"])
+        .args(["--header", "X-Team: perf", "--api-key-env", "THE_KEY"])
+        .env("THE_KEY", "s3cret-2")
+        .output()
+        .unwrap();
+    assert_eq!(code(&run), 0, "{}", stderr(&run));
+    let mut seen = stdout(&run) + &stderr(&run);
+    for file in ["config.yaml", "report.json", "records.jsonl"] {
+        seen += &fs::read_to_string(Path::new(&out).join(file)).unwrap();
+    }
+    assert!(!seen.contains("s3cret"), "{seen}");
+    assert!(seen.contains("X-Team: perf") && seen.contains("THE_KEY"));
+    let line = complaint(&["bench", "-f", &format!("{out}/config.yaml")]);
+    assert!(line.contains("`X-Api-Key` was redacted"), "{line}");
+    let probe = ridgeline(&["probe", "--mock", "--osl", "2", "--api-key-env", "THE_KEY"])
+        .env("THE_KEY", "s3cret-2")
+        .output()
+        .unwrap();
+    let text = stdout(&probe);
+    assert!(
+        text.contains("> Authorization: REDACTED") && !text.contains("s3cret"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_probe_explains_what_comes() {
+    let output = output(&["probe", "--mock", "--osl", "3", "--isl", "4"]);
+    let text = stdout(&output);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    for part in [
+        "> POST /v1/chat/completions HTTP/1.1",
+        "\"max_tokens\":3",
+        "< HTTP/1.1 200 OK",
+        "event 2    text \"A\"",
+        "[DONE]",
+        "outcome        ok",
+        "4 tokens in, 3 out; 3 content events",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn every_request_failing_is_exit_code_4() {
+    // A server that closes each connection at once.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let (_keep, out) = folder();
+    let arguments = [
+        "bench",
+        "--url",
+        &url,
+        "--model",
+        "m",
+        "--request-count",
+        "3",
+        "-c",
+        "1",
+    ];
+    let output = output(&[&arguments[..], &["--output-dir", &out]].concat());
+    assert_eq!(code(&output), 4, "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(records(&out).len(), 3);
+    assert_eq!(report(&out)["load"]["failed"], 3);
+    let probe = self::output(&["probe", "--url", &url, "--model", "m"]);
+    assert_eq!(code(&probe), 4);
+    assert!(
+        stdout(&probe).contains("outcome        error, "),
+        "{}",
+        stdout(&probe)
+    );
+}
+
+#[test]
+fn a_missed_slo_is_exit_code_5() {
+    let (_keep, out) = folder();
+    let output = quick("8", &out, &["--slo", "ttft:p50=1us"]);
+    assert_eq!(code(&output), 5, "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn the_model_is_asked_for_where_none_is_named() {
+    let mut server = ridgeline(&["mock-server", "--port", "0", "--model", "only-one"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    let url = first.strip_prefix("listening on ").unwrap();
+    let (_keep, out) = folder();
+    let run = output(&[
+        "bench",
+        "--url",
+        url,
+        "--request-count",
+        "2",
+        "--osl",
+        "2",
+        "-o",
+        &out,
+    ]);
+    interrupt(&server);
+    assert!(server.wait().unwrap().success());
+    assert_eq!(code(&run), 0, "{}", stderr(&run));
+    assert_eq!(report(&out)["target"]["model"], "only-one");
+}
+
+fn interrupt(child: &Child) {
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// A run without an end of its own, once `ready` says yes after a line of its progress.
+fn long_run(out: &str, ready: impl Fn(&str) -> bool) -> Child {
+    let mut child = ridgeline(&[
+        "bench",
+        "--mock",
+        "--duration",
+        "1h",
+        "--osl",
+        "4",
+        "-c",
+        "4",
+    ])
+    .args(["--output-dir", out])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let mut progress = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !ready(&line) {
+        line.clear();
+        assert_ne!(
+            progress.read_line(&mut line).unwrap(),
+            0,
+            "it ended by itself"
+        );
+    }
+    // Whoever writes progress must not be kept from it.
+    std::thread::spawn(move || {
+        let mut rest = String::new();
+        let _ = progress.read_to_string(&mut rest);
+    });
+    child
+}
+
+#[test]
+fn an_interrupt_gives_a_partial_report_and_exit_code_130() {
+    let (_keep, out) = folder();
+    let child = long_run(&out, |line| line.contains(" done, "));
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130);
+    let report = report(&out);
+    let completed = report["load"]["completed"].as_u64().unwrap();
+    assert_eq!(report["interrupted"], true);
+    assert!(completed > 0);
+    assert_eq!(
+        report["load"]["cancelled"], 0,
+        "the drain was long enough for all"
+    );
+    assert_eq!(records(&out).len() as u64, completed);
+    assert!(stdout(&output).contains(&out));
+}
+
+#[test]
+fn after_a_kill_the_records_that_came_are_readable() {
+    let (_keep, out) = folder();
+    let jsonl = Path::new(&out).join("records.jsonl");
+    let mut child = long_run(&out, |_| {
+        fs::metadata(&jsonl).is_ok_and(|file| file.len() > 0)
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let line = complaint(&["report", &out]);
+    assert!(line.contains("killed before its end"), "{line}");
+    let records = records(&out);
+    assert!(!records.is_empty());
+    assert!(records.iter().all(|record| record["outcome"] == "ok"));
+}
