@@ -267,6 +267,7 @@ fn merge(outputs: Vec<ShardOutput>, plan: &Plan, span: Nanos, control: &Control)
         run.exhausted.ports |= result.exhausted.ports;
         run.exhausted.descriptors |= result.exhausted.descriptors;
         run.exhausted.slots |= result.exhausted.slots;
+        run.exhausted.buffers |= result.exhausted.buffers;
         run.shards.push(report);
     }
     run

@@ -43,6 +43,8 @@ pub struct Exhausted {
     pub descriptors: bool,
     /// Slots of an open loop without a concurrency cap.
     pub slots: bool,
+    /// What the shard lends to connections whose cut event is large.
+    pub buffers: bool,
 }
 
 /// One share of the load on one core: takes time and completions, gives orders to a driver.
@@ -502,6 +504,7 @@ impl Shard {
     pub fn into_result(mut self) -> ShardResult {
         self.publish_at = Nanos::ZERO;
         self.publish(Nanos::ZERO);
+        self.exhausted.buffers = self.carries.refused() > 0;
         ShardResult {
             collector: self.collector,
             never_sent: self.never_sent,

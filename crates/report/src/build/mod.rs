@@ -324,12 +324,13 @@ fn evidence(run: &RunResult, context: &Context<'_>, shown: &[Metric]) -> Evidenc
 }
 
 fn exhausted(run: &RunResult) -> Vec<Exhausted> {
-    let buffers = run.shards.iter().map(|shard| shard.counters.out_of_buffers);
+    // Receives that found no buffer are armed again in the same turn and lose nothing: they are
+    // counted, and their delay is in harness_delay (ARCHITECTURE.md, decision 12).
     [
         (Resource::Ports, u64::from(run.exhausted.ports)),
         (Resource::Descriptors, u64::from(run.exhausted.descriptors)),
         (Resource::Pool, u64::from(run.exhausted.slots)),
-        (Resource::Buffers, buffers.sum()),
+        (Resource::Buffers, u64::from(run.exhausted.buffers)),
     ]
     .into_iter()
     .filter(|(_, times)| *times > 0)

@@ -219,6 +219,8 @@ fn records_that_were_lost_degrade_and_their_errors_are_told() {
 fn what_ran_out_and_a_shared_core_are_reasons() {
     let mut made = samples::make(&Recipe::default());
     made.run.exhausted.ports = true;
+    made.run.exhausted.buffers = true;
+    // Armed again at once: counted, and no reason.
     made.run.shards[0].counters.out_of_buffers = 7;
     made.run.shards[0].busy_fraction = 0.95;
     made.run.shards[0].pace.stall_max = Nanos::from_millis(6);
@@ -229,7 +231,7 @@ fn what_ran_out_and_a_shared_core_are_reasons() {
     let report = Report::build(&made.run, &context);
     let expected = [Code::Busy, Code::Stall, Code::Resources, Code::SharedCore];
     assert_eq!(codes(&report), expected);
-    assert_eq!(report.verdict.reasons[2].value, 8.0);
+    assert_eq!(report.verdict.reasons[2].value, 2.0);
 }
 
 #[test]
