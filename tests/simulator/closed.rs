@@ -58,6 +58,18 @@ fn times_are_those_of_the_endpoint_to_the_nanosecond() {
 }
 
 #[test]
+fn as_many_requests_as_slots_fill_them() {
+    for (slots, requests) in [(16, 16), (64, 16), (16, 17)] {
+        let out = run(plan(closed(slots), requests), Endpoint::new(MS * 5, MS, 8));
+        let collector = &out.result.collector;
+        assert_eq!(collector.target_concurrency(), 16);
+        assert_eq!(collector.peak_concurrency(), 16);
+        let effective = collector.effective_concurrency();
+        assert!((15.9..=16.0).contains(&effective), "{effective}");
+    }
+}
+
+#[test]
 fn a_closed_loop_starts_the_next_request_when_the_previous_one_was_reaped() {
     let out = run(plan(closed(1), 5), Endpoint::new(MS * 2, MS, 3));
     for pair in out.records.windows(2) {

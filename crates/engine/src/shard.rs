@@ -236,11 +236,11 @@ impl Shard {
             drain_until: Nanos::MAX,
         };
         if phase == Phase::Measured {
-            let concurrency = self.plan.load.concurrency().unwrap_or(0);
-            self.collector.begin(
-                bounds.start,
-                self.plan.share(u64::from(concurrency), self.k),
-            );
+            // Fewer requests than slots can't fill them.
+            let share = |total| self.plan.share(total, self.k);
+            let slots = share(self.plan.load.concurrency().unwrap_or(0).into());
+            let requests = bounds.requests_max.map_or(u64::MAX, share);
+            self.collector.begin(bounds.start, slots.min(requests));
         }
         Ok(())
     }

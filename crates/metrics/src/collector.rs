@@ -142,7 +142,7 @@ impl Collector {
     // What the shard tells.
 
     /// Measuring starts: the warm-up is drained. `slots` is the shard's share of the concurrency that
-    /// was asked for (0 when a rate is asked for).
+    /// was asked for (0 when a rate is asked for), at most its requests.
     pub fn begin(&mut self, now: Nanos, slots: u64) {
         self.window.start = Some(now);
         self.concurrency.begin(now, slots);
@@ -151,7 +151,7 @@ impl Collector {
     /// Issuing stops: a stop rule fired or the run was interrupted. By the end of a duration every
     /// shard must stop, even one whose requests are all issued.
     pub fn stop(&mut self, now: Nanos, stopped: Stopped) {
-        self.concurrency.stop(now);
+        self.concurrency.stop(now, stopped == Stopped::Requests);
         if stopped != Stopped::Requests {
             self.window.end = Some(now);
         }

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// The effective concurrency is their time-weighted mean from first reaching the target until the
 /// stop rule fires: filling up and draining are not the client's doing. If the target is never
-/// reached, it is the mean from the start. aiperf's sweep line averages over the whole run, and others
-/// take latency sums over the duration (SGLang), which counts the drain.
+/// reached, it is the mean from the start. Where all requests are issued before the target is
+/// reached (as many requests as slots), filling up goes on until the first of them is over. aiperf's sweep line averages over the whole run, and others take latency
+/// sums over the duration (SGLang), which counts the drain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Concurrency {
     target: u64,
@@ -15,6 +16,8 @@ pub(crate) struct Concurrency {
     /// Whether the target was reached; `started` and `area` begin there then.
     reached: bool,
     stopped: bool,
+    /// Stopped with all requests issued, but not all of them submitted.
+    filling: bool,
     occupied: u64,
     #[serde(with = "crate::ns")]
     since: Nanos,
@@ -40,21 +43,25 @@ impl Concurrency {
 
     #[inline]
     pub(crate) fn occupy(&mut self, now: Nanos, occupied: u64) {
-        if self.started.is_some() && !self.stopped {
+        if self.started.is_some() && (!self.stopped || self.filling) {
             self.pass(now);
             self.peak = self.peak.max(occupied);
             if !self.reached && occupied >= self.target {
                 self.reached = true;
+                self.filling = false;
                 (self.area, self.span) = (0, Nanos::ZERO);
             }
         }
+        self.filling &= occupied > self.occupied;
         self.occupied = occupied;
     }
 
-    pub(crate) fn stop(&mut self, now: Nanos) {
+    /// The stop rule fired; `all_issued`: because there are no more requests.
+    pub(crate) fn stop(&mut self, now: Nanos, all_issued: bool) {
         if self.started.is_some() && !self.stopped {
             self.pass(now);
             self.stopped = true;
+            self.filling = all_issued && !self.reached;
         }
     }
 
@@ -82,7 +89,7 @@ impl Concurrency {
 
     fn micros(&self) -> u64 {
         match self.span.0 {
-            0 if self.reached => self.occupied.saturating_mul(1_000_000),
+            0 if self.reached => self.peak.saturating_mul(1_000_000),
             0 => 0,
             span => u64::try_from(self.area * 1_000_000 / u128::from(span)).unwrap_or(u64::MAX),
         }
@@ -108,7 +115,7 @@ mod tests {
         slots.occupy(Nanos(3_000), 4);
         slots.occupy(Nanos(5_000), 2);
         slots.occupy(Nanos(6_000), 4);
-        slots.stop(Nanos(7_000));
+        slots.stop(Nanos(7_000), true);
         slots.occupy(Nanos(9_000), 0);
         // 4 for 2000, 2 for 1000, 4 for 1000.
         assert_eq!(slots.effective(), 3.5);
@@ -121,7 +128,7 @@ mod tests {
         slots.begin(Nanos(0), 10);
         slots.occupy(Nanos(0), 4);
         slots.occupy(Nanos(500), 8);
-        slots.stop(Nanos(1_000));
+        slots.stop(Nanos(1_000), false);
         assert_eq!(slots.effective(), 6.0);
     }
 
@@ -130,8 +137,43 @@ mod tests {
         let mut slots = Concurrency::default();
         slots.begin(Nanos(5), 8);
         slots.occupy(Nanos(5), 8);
-        slots.stop(Nanos(5));
+        slots.stop(Nanos(5), true);
         assert_eq!(slots.effective(), 8.0);
+        // The drain does not change it.
+        slots.occupy(Nanos(100), 0);
+        assert_eq!(slots.effective(), 8.0);
+    }
+
+    #[test]
+    fn requests_all_issued_before_any_is_submitted_still_fill_up() {
+        let burst = |submitted: u64| {
+            let mut slots = Concurrency::default();
+            slots.begin(Nanos(0), 8);
+            slots.stop(Nanos(1), true);
+            for occupied in 1..=submitted {
+                slots.occupy(Nanos(100), occupied);
+            }
+            slots.occupy(Nanos(1_100), submitted - 1);
+            // One more comes up too late.
+            slots.occupy(Nanos(1_200), submitted);
+            slots.occupy(Nanos(1_300), 0);
+            (slots.effective(), slots.peak())
+        };
+        assert_eq!(burst(8), (8.0, 8));
+        // Not reached: 7 from 100 to 1,100, and none before.
+        let (effective, peak) = burst(7);
+        assert!((effective - 7.0 * 1_000.0 / 1_100.0).abs() < 1e-5);
+        assert_eq!(peak, 7);
+    }
+
+    #[test]
+    fn a_duration_that_ends_while_filling_up_ends_it() {
+        let mut slots = Concurrency::default();
+        slots.begin(Nanos(0), 8);
+        slots.occupy(Nanos(0), 2);
+        slots.stop(Nanos(1_000), false);
+        slots.occupy(Nanos(1_001), 8);
+        assert_eq!((slots.effective(), slots.peak()), (2.0, 2));
     }
 
     #[test]
@@ -141,7 +183,7 @@ mod tests {
             slots.begin(Nanos(0), 3);
             slots.occupy(Nanos(0), 3);
             slots.occupy(Nanos(500), occupied);
-            slots.stop(Nanos(1_500));
+            slots.stop(Nanos(1_500), true);
             slots
         };
         let (a, b, c) = (shard(0), shard(1), shard(2));
