@@ -240,7 +240,7 @@ fn rates(page: &mut Page, report: &Report) {
         && (per_event - 1.0).abs() > 0.01
         && report.target.streaming
     {
-        let what = if report.icl_ns == report.itl_ns && per_event > 1.0 {
+        let what = if report.icl_ns == report.itl_ns {
             "an event: gaps between events are not gaps between tokens (see TPOT)"
         } else {
             "an event"
@@ -331,7 +331,10 @@ fn client(page: &mut Page, report: &Report) {
     let harness = &report.harness;
     let shards = &harness.shards;
     let core = |core: Option<usize>| {
-        core.map_or_else(|| "unpinned".to_owned(), |core| format!("core {core}"))
+        core.map_or_else(
+            || "unpinned shard".to_owned(),
+            |core| format!("core {core}"),
+        )
     };
     let busy = if shards.len() > SHARDS_MAX {
         let fractions = || shards.iter().map(|shard| shard.busy_fraction);
@@ -367,7 +370,8 @@ fn client(page: &mut Page, report: &Report) {
     if report.target.streaming {
         let cpu = harness.cpu_ns_per_event;
         parts.extend(cpu.map(|cpu| format!("{} an event", span(cpu))));
-        let events = harness.events_per_read;
+        // They are those of successes.
+        let events = harness.events_per_read.filter(|events| *events > 0.0);
         parts.extend(events.map(|events| format!("{} events a read", number(events))));
     }
     if !harness.rx_timestamps {

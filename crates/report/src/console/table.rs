@@ -106,9 +106,12 @@ fn below(summary: &Summary) -> Vec<Percentile> {
 }
 
 fn name(metric: Metric, report: &Report) -> &'static str {
-    let per_event = report.tokens.per_event.is_some_and(|per| per > 1.01);
+    let per_event = report
+        .tokens
+        .per_event
+        .is_some_and(|per| !(0.99..=1.01).contains(&per));
     match metric {
-        // Gaps between events that carry several tokens, and nobody says how many each.
+        // Gaps between events that are not a token each, and nobody says how many each carries.
         Metric::Itl if per_event && report.icl_ns == report.itl_ns => "ITL (per event)",
         Metric::Ttft => "TTFT",
         Metric::TtftFromSchedule => "TTFT from schedule",
