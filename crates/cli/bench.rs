@@ -95,17 +95,18 @@ fn announce(setup: &Setup, verbose: bool) {
             ));
         }
         let limits = &setup.plan.limits;
+        let cut = setup::bytes(limits.carry_pool_bytes_max as u64);
+        let document = setup::bytes(limits.body_bytes_max as u64);
+        terminal::note("memory   on demand, at the most, and beside the sum:");
         terminal::note(&format!(
-            "memory   on demand, per shard: {} for events that reads cut, and answers that are one \
-             document of up to {} each{}",
-            setup::bytes(limits.carry_pool_bytes_max as u64),
-            setup::bytes(limits.body_bytes_max as u64),
-            if setup.plan.save_text {
-                "; the text of answers until it is written"
-            } else {
-                ""
-            }
+            "memory     {cut} a shard for events that reads cut"
         ));
+        terminal::note(&format!(
+            "memory     {document} for each answer that is one document"
+        ));
+        if setup.plan.save_text {
+            terminal::note("memory     the text of each answer until it is written");
+        }
     }
     for note in &setup.notes {
         terminal::note(&format!("note: {note}"));

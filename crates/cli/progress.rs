@@ -1,7 +1,8 @@
 //! How far a run is, while it goes on.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -14,6 +15,8 @@ use ridgeline_engine::{Control, LiveTotals, Plan};
 /// A line for whoever reads a log, a bar for whoever looks at a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(1);
 const BAR_EVERY: Duration = Duration::from_millis(200);
+/// What a rate is taken over.
+const RATE_SPAN: Nanos = Nanos::from_secs(2);
 
 /// A thread that shows it, until it is dropped.
 #[derive(Debug)]
@@ -34,31 +37,24 @@ impl Progress {
         let every = if bar.is_some() { BAR_EVERY } else { LINE_EVERY };
         let warmup = plan.warmup_requests > 0;
         let show = move || {
-            let mut before = LiveTotals::default();
-            let mut seen = MonotonicClock.now();
+            let mut recent = Recent::default();
             while told.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 let (totals, now) = (control.totals(), MonotonicClock.now());
                 let started = control.started();
                 if started == Nanos::ZERO {
                     continue;
                 }
+                let (requests_per_s, events_per_s) = recent.rates(now, totals);
                 let view = View {
                     elapsed: now - started,
                     totals,
-                    requests_per_s: per_second(before.completed, totals.completed, now - seen),
-                    events_per_s: per_second(
-                        before.content_events,
-                        totals.content_events,
-                        now - seen,
-                    ),
+                    requests_per_s,
+                    events_per_s,
                     warming: warmup && totals.issued == 0,
                 };
-                (before, seen) = (totals, now);
                 match &bar {
                     Some(bar) => draw(bar, ends, &view),
-                    None => {
-                        let _ = writeln!(io::stderr(), "{}", view.line());
-                    }
+                    None => crate::terminal::note(&view.line()),
                 }
             }
             if let Some(bar) = &bar {
@@ -82,6 +78,29 @@ impl Drop for Progress {
             // It only shows: how it ended changes nothing.
             let _ = thread.join();
         }
+    }
+}
+
+/// The counts of the last moments. Shards publish every 100 ms, and requests that started together
+/// end together: a rate over less than a second jumps.
+#[derive(Debug, Default)]
+struct Recent(VecDeque<(Nanos, LiveTotals)>);
+
+impl Recent {
+    /// Requests and events per second.
+    fn rates(&mut self, now: Nanos, totals: LiveTotals) -> (f64, f64) {
+        while self.0.get(1).is_some_and(|(at, _)| now - *at >= RATE_SPAN) {
+            self.0.pop_front();
+        }
+        let rates = self.0.front().map(|(since, before)| {
+            let span = now - *since;
+            (
+                per_second(before.completed, totals.completed, span),
+                per_second(before.content_events, totals.content_events, span),
+            )
+        });
+        self.0.push_back((now, totals));
+        rates.unwrap_or((0.0, 0.0))
     }
 }
 
@@ -215,6 +234,29 @@ mod tests {
         ] {
             assert_eq!(short(number), text);
         }
+    }
+
+    #[test]
+    fn a_rate_is_taken_over_the_last_two_seconds() {
+        let totals = |completed| LiveTotals {
+            completed,
+            content_events: completed * 10,
+            ..LiveTotals::default()
+        };
+        let mut recent = Recent::default();
+        assert_eq!(recent.rates(Nanos::from_millis(0), totals(0)), (0.0, 0.0));
+        assert_eq!(
+            recent.rates(Nanos::from_millis(500), totals(5)),
+            (10.0, 100.0)
+        );
+        assert_eq!(
+            recent.rates(Nanos::from_millis(2_500), totals(25)),
+            (10.0, 100.0)
+        );
+        assert_eq!(
+            recent.rates(Nanos::from_millis(4_500), totals(25)),
+            (0.0, 0.0)
+        );
     }
 
     #[test]
