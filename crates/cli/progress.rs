@@ -44,6 +44,9 @@ impl Progress {
                 if started == Nanos::ZERO {
                     continue;
                 }
+                if !warmup {
+                    recent.begin(started);
+                }
                 let (requests_per_s, events_per_s) = recent.rates(now, totals);
                 let view = View {
                     elapsed: now - started,
@@ -87,6 +90,13 @@ impl Drop for Progress {
 struct Recent(VecDeque<(Nanos, LiveTotals)>);
 
 impl Recent {
+    /// There was nothing at `started`.
+    fn begin(&mut self, started: Nanos) {
+        if self.0.is_empty() {
+            self.0.push_back((started, LiveTotals::default()));
+        }
+    }
+
     /// Requests and events per second.
     fn rates(&mut self, now: Nanos, totals: LiveTotals) -> (f64, f64) {
         while self.0.get(1).is_some_and(|(at, _)| now - *at >= RATE_SPAN) {
@@ -244,7 +254,10 @@ mod tests {
             ..LiveTotals::default()
         };
         let mut recent = Recent::default();
-        assert_eq!(recent.rates(Nanos::from_millis(0), totals(0)), (0.0, 0.0));
+        assert_eq!(recent.rates(Nanos::ZERO, totals(7)), (0.0, 0.0));
+        let mut recent = Recent::default();
+        recent.begin(Nanos::ZERO);
+        recent.begin(Nanos::from_millis(400));
         assert_eq!(
             recent.rates(Nanos::from_millis(500), totals(5)),
             (10.0, 100.0)

@@ -15,8 +15,8 @@ const OSL: u32 = 64;
 /// Synthetic prompts of a run whose requests are not counted beforehand.
 const SAMPLES: u32 = 4096;
 /// Beyond [`SAMPLES`], prompts are made for a counted run up to this many tokens: they are made
-/// before the first request, a million tokens in some 10 ms and 7 MB.
-const TOKENS_EAGER: u64 = 4 << 20;
+/// before the first request, a million tokens with their bodies in some 25 ms and 7 MB.
+const TOKENS_EAGER: u64 = 2 << 20;
 /// Prompts are never made beyond this many tokens unless their number is asked for: 230 MB.
 const TOKENS_MAX: u64 = 32 << 20;
 

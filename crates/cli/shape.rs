@@ -170,7 +170,12 @@ fn contradictions(config: &BenchConfig) -> Result<(), Complaint> {
 
 fn load(config: &BenchConfig, in_flight_max: u32) -> Result<Load, Complaint> {
     if config.offline == Some(true) {
-        let concurrency = config.concurrency.unwrap_or(in_flight_max);
+        // More than there are requests would never be in flight.
+        let all = config
+            .request_count
+            .and_then(|count| u32::try_from(count).ok())
+            .unwrap_or(u32::MAX);
+        let concurrency = config.concurrency.unwrap_or_else(|| in_flight_max.min(all));
         return Ok(Load::Offline { concurrency });
     }
     if !is_rate(config) {
@@ -324,6 +329,10 @@ mod tests {
         assert_eq!(
             shape("offline: true").unwrap().load,
             Load::Offline { concurrency: 4096 }
+        );
+        assert_eq!(
+            shape("offline: true\nrequest-count: 9").unwrap().load,
+            Load::Offline { concurrency: 9 }
         );
         let Load::Open {
             schedule,
