@@ -411,7 +411,14 @@ choices!(
     RecordsKind { None, Jsonl }
 );
 
-choices!(
-    /// A switch.
-    OnOff { On, Off }
-);
+/// A switch. In a file `true` and `false` will do, too.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnOff {
+    /// On.
+    #[serde(alias = "true")]
+    On,
+    /// Off.
+    #[serde(alias = "false")]
+    Off,
+}

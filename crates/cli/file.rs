@@ -84,12 +84,23 @@ fn explain(error: &serde_saphyr::Error) -> String {
         } => {
             format!("`{variant}` is not one of {}", expected.join(", "))
         }
-        other => other
-            .to_string()
-            .lines()
-            .next()
-            .unwrap_or("it is not YAML")
-            .to_owned(),
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("the key `{key}` stands twice")
+        }
+        other => {
+            let text = other.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            // The line is named before the message.
+            let what = first.split(" at line ").next().unwrap_or(first);
+            match what.strip_prefix("invalid ") {
+                Some("u16" | "u32" | "u64" | "usize") => {
+                    "a whole number is expected here, 0 or more and not beyond what the key takes"
+                        .to_owned()
+                }
+                Some("floating point" | "i64") => "a number is expected here".to_owned(),
+                _ => what.to_owned(),
+            }
+        }
     };
     format!("line {line}: {what}")
 }
@@ -148,8 +159,12 @@ fn object(config: &BenchConfig) -> Result<Map<String, Value>, Complaint> {
 pub(crate) fn text(config: &BenchConfig) -> Result<String, Complaint> {
     let mut config = config.clone();
     secrets::redact(&mut config.header);
-    serde_saphyr::to_string(&config)
-        .map_err(|error| Complaint::new(format!("cannot write the configuration: {error}")))
+    let mut text = serde_saphyr::to_string(&config)
+        .map_err(|error| Complaint::new(format!("cannot write the configuration: {error}")))?;
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -179,8 +194,23 @@ mod tests {
         ] {
             assert_eq!(parse(yaml).unwrap_err(), message);
         }
-        let error = parse("concurrency: many\n").unwrap_err();
-        assert!(error.starts_with("line 1: "), "{error}");
+        for (yaml, message) in [
+            (
+                "mock: true\nmock: true\n",
+                "line 2: the key `mock` stands twice",
+            ),
+            (
+                "concurrency: -4\n",
+                "line 1: a whole number is expected here, 0 or more and not beyond what the key takes",
+            ),
+            ("request-rate: fast\n", "line 1: a number is expected here"),
+            (
+                "timeout: 5 parsec\n",
+                "line 1: `5 parsec` has an unknown unit; use ns, us, ms, s, m or h",
+            ),
+        ] {
+            assert_eq!(parse(yaml).unwrap_err(), message);
+        }
         let error = parse("a: b: c\n").unwrap_err();
         assert!(
             error.starts_with("line 1: ") && !error.contains('\n'),

@@ -92,7 +92,11 @@ fn validate(mut config: BenchConfig) -> Result<String, Complaint> {
         Some(url) => url.clone(),
         None => "the embedded server".to_owned(),
     };
-    let model = model.unwrap_or_else(|| "(the only one the server lists)".to_owned());
+    let model = match (model, &config.url) {
+        (Some(model), _) => model,
+        (None, Some(_)) => "(the only one that the server lists)".to_owned(),
+        (None, None) => "mock".to_owned(),
+    };
     say("target", &format!("{place}, model {model}"));
     say("load", &shape.describe());
     say("prompts", &prompts.summary);
