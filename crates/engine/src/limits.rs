@@ -43,8 +43,8 @@ impl Default for Limits {
             body_bytes_max: 64 << 20,
             carry_inline_bytes: 512,
             carry_pool_bytes_max: 256 << 20,
-            template_bytes_max: 1024,
-            send_inline_bytes: 1024,
+            template_bytes_max: 512,
+            send_inline_bytes: 768,
             gap_events: 128,
             records_queued_max: 1 << 16,
             receive_buffer_bytes: 64 << 10,
@@ -76,7 +76,7 @@ impl Limits {
     /// Connections of a shard with `slots` slots: one each, and room for those still closing.
     #[must_use]
     pub const fn connections(&self, slots: u32) -> u32 {
-        slots + slots / 8 + 16
+        slots + slots / 16 + 16
     }
 
     /// Memory by consumer, allocated at start, for `shards` shards of `slots` slots each.
