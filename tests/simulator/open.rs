@@ -83,6 +83,43 @@ fn a_late_program_sends_what_is_due_and_no_more() {
 }
 
 #[test]
+fn the_last_request_of_a_counted_run_counts_as_sent_in_time() {
+    let late = SimConfig {
+        wake_delay: MS * 2,
+        ..SimConfig::default()
+    };
+    let shared = |pattern, count| {
+        let stage = |rate_per_s, secs: Option<u64>| Stage {
+            rate_per_s,
+            pattern,
+            duration: secs.map(Nanos::from_secs),
+        };
+        let schedule = ScheduleSpec {
+            stages: vec![stage(20.0, Some(1)), stage(100.0, None)],
+            seed: 3,
+        };
+        let load = Load::Open {
+            schedule,
+            concurrency_cap: None,
+        };
+        plan(load, count)
+    };
+    for plan in [
+        plan(constant(100.0, None), 5),
+        shared(Pattern::Constant, 5),
+        shared(Pattern::Constant, 30),
+        shared(Pattern::Gamma { shape: 9.0 }, 5),
+        shared(Pattern::Gamma { shape: 9.0 }, 30),
+    ] {
+        let count = plan.stop.requests_max.unwrap();
+        let net = SimNet::new(late);
+        net.listen(&address(), Endpoint::new(MS, MS, 2)).unwrap();
+        let out = World::new(net, plan).run();
+        assert_eq!(out.result.submitted_in_window, count);
+    }
+}
+
+#[test]
 fn stages_follow_one_another() {
     let stage = |rate_per_s, ms| Stage {
         rate_per_s,

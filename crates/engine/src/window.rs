@@ -1,5 +1,5 @@
 use ridgeline_clock::Nanos;
-use ridgeline_schedule::{Arrivals, Pattern, ScheduleError};
+use ridgeline_schedule::{Arrivals, Pattern, ScheduleError, Stage};
 
 use crate::plan::{Load, Plan};
 
@@ -8,7 +8,8 @@ use crate::plan::{Load, Plan};
 const WALKED_MAX: u64 = 1_000_000;
 
 /// The span, from the start of the measured phase, in which submissions count for the achieved
-/// rate: until the duration is over, or until the last arrival of a counted run is due.
+/// rate: until the duration is over. A counted run's ends one mean gap after its last arrival is
+/// due: a request is handed over a little after it is due, and the last one counts like the others.
 ///
 /// # Errors
 /// When the schedule can't be walked.
@@ -20,23 +21,25 @@ pub fn window(plan: &Plan) -> Result<Nanos, ScheduleError> {
     let Some(count) = plan.stop.requests_max.filter(|&count| count > 0) else {
         return Ok(duration);
     };
-    let one_rate = schedule.stages.len() == 1;
     let constant = schedule
         .stages
         .iter()
         .all(|stage| matches!(stage.pattern, Pattern::Constant));
-    let last = match schedule.stages.first() {
+    let end = match schedule.stages.as_slice() {
         #[expect(
             clippy::cast_precision_loss,
             reason = "a span of under 0.1 % error is enough"
         )]
-        Some(stage) if one_rate && (constant || count > WALKED_MAX) => {
-            Some(Nanos::from_secs_f64((count - 1) as f64 / stage.rate_per_s))
+        [stage] if constant || count > WALKED_MAX => {
+            Some(Nanos::from_secs_f64(count as f64 / stage.rate_per_s))
         }
-        _ => {
+        stages => {
             let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
-            Arrivals::new(schedule)?.nth(nth).map(|due| due.at)
+            let gap = |stage: &Stage| Nanos::from_secs_f64(1.0 / stage.rate_per_s);
+            Arrivals::new(schedule)?
+                .nth(nth)
+                .map(|due| due.at + stages.get(due.stage as usize).map_or(Nanos::ZERO, gap))
         }
     };
-    Ok(last.unwrap_or(Nanos::MAX).min(duration))
+    Ok(end.unwrap_or(Nanos::MAX).min(duration))
 }

@@ -180,13 +180,12 @@ fn window(run: &RunResult, plan: &Plan) -> Nanos {
     if run.interrupted {
         return window.min(duration(run));
     }
-    // Equal gaps begin with an arrival: the gap after the last one belongs to it.
+    // It ends one mean gap after the last arrival of a counted run. Equal gaps begin with an
+    // arrival, so that this one belongs to the last; random ones begin with a gap.
+    let counted = plan.stop.duration.is_none_or(|all| window < all);
     match schedule.stages.last() {
-        Some(stage)
-            if stage.pattern == Pattern::Constant
-                && plan.stop.duration.is_none_or(|all| window < all) =>
-        {
-            window + Nanos::from_secs_f64(1.0 / stage.rate_per_s)
+        Some(stage) if counted && stage.pattern != Pattern::Constant => {
+            window - Nanos::from_secs_f64(1.0 / stage.rate_per_s)
         }
         _ => window,
     }

@@ -154,19 +154,26 @@ fn a_rate_is_judged_by_what_was_sent_in_its_window() {
 }
 
 #[test]
-fn equal_gaps_hold_as_many_as_arrivals() {
-    let mut made = samples::make(&Recipe {
-        load: samples::open(100.0, None),
-        ..Recipe::default()
-    });
-    made.plan.stop.duration = None;
-    made.plan.stop.requests_max = Some(1_000);
-    made.run.window_end = START + Nanos::from_millis(9_990);
-    let load = build(&made).load;
-    assert_eq!(
-        (load.scheduled_rate, load.achieved_rate),
-        (Some(100.0), Some(100.0))
-    );
+fn a_counted_run_holds_as_many_gaps_as_arrivals() {
+    for (pattern, millis) in [(Pattern::Constant, 10_000), (Pattern::Poisson, 10_010)] {
+        let mut load = samples::open(100.0, None);
+        if let Load::Open { schedule, .. } = &mut load {
+            schedule.stages[0].pattern = pattern;
+        }
+        let mut made = samples::make(&Recipe {
+            load,
+            ..Recipe::default()
+        });
+        made.plan.stop.duration = None;
+        made.plan.stop.requests_max = Some(1_000);
+        made.run.window_end = START + Nanos::from_millis(millis);
+        let load = build(&made).load;
+        assert_eq!(
+            (load.scheduled_rate, load.achieved_rate),
+            (Some(100.0), Some(100.0)),
+            "{pattern:?}"
+        );
+    }
 }
 
 #[test]
