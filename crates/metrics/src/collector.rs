@@ -77,6 +77,7 @@ pub struct Collector {
     distributions: [Distribution; PLACES],
     gaps: Gaps,
     cap_waited: u64,
+    unsent_failures: u64,
     content_events: u64,
     bytes: u64,
     tokens: Tokens,
@@ -120,6 +121,7 @@ impl Collector {
             distributions: std::array::from_fn(|_| Distribution::new()),
             gaps: Gaps::default(),
             cap_waited: 0,
+            unsent_failures: 0,
             content_events: 0,
             bytes: 0,
             tokens: Tokens::default(),
@@ -239,6 +241,7 @@ impl Collector {
                 Fate::Failed(kind) => {
                     self.errors.add(kind);
                     self.judge.failure();
+                    self.unsent_failures += u64::from(finished.timeline.submitted.is_none());
                 }
                 Fate::Cancelled => {}
             }
@@ -337,6 +340,7 @@ impl Collector {
         }
         self.gaps.merge(&other.gaps);
         self.cap_waited += other.cap_waited;
+        self.unsent_failures += other.unsent_failures;
         self.content_events += other.content_events;
         self.bytes += other.bytes;
         self.tokens.merge(&other.tokens);
@@ -427,6 +431,13 @@ impl Collector {
     #[must_use]
     pub fn cap_waited(&self) -> u64 {
         self.cap_waited
+    }
+
+    /// Measured requests that failed before a byte of them was handed over: the endpoint took no
+    /// connection for them.
+    #[must_use]
+    pub fn unsent_failures(&self) -> u64 {
+        self.unsent_failures
     }
 
     /// The length of the measured window: to the end of issuing, or with a request count to the last

@@ -74,19 +74,25 @@ pub fn judge(evidence: &Evidence, limits: &VerdictLimits) -> Verdict {
     }
 }
 
-/// The client, if any of its own limits was passed. A cap on the concurrency of a rate is different:
-/// requests wait because the server has not answered the earlier ones, and then the wait also shows as
-/// lag and as requests not sent.
+/// The client, if any of its own limits was passed. Three things are no limit of its own: requests
+/// that wait under the cap of a rate, because the server has not answered the earlier ones (the wait
+/// then also shows as lag and as requests not sent); a load that was not reached because the server
+/// took no connections; and a moment's delay in a run too short to be judged.
 fn limited_by(evidence: &Evidence, limits: &VerdictLimits, reasons: &[Reason]) -> LimitedBy {
-    let found = |of: fn(Code) -> bool| reasons.iter().any(|reason| of(reason.code));
-    let capped = found(|code| code == Code::Capped);
-    if found(Code::is_clients) || (!capped && found(Code::is_schedules)) {
+    let found = |of: &dyn Fn(Code) -> bool| reasons.iter().any(|reason| of(reason.code));
+    let capped = found(&|code| code == Code::Capped);
+    let (short, refused) = (evidence.is_short(limits), evidence.is_refused(limits));
+    let clients = |code: Code| {
+        let own = code.is_clients() || code.is_schedules() && !capped;
+        own && !(refused && code.is_of_the_load()) && !(short && code.is_of_a_moment())
+    };
+    if found(&clients) {
         LimitedBy::Client
     } else if capped {
         LimitedBy::Server
-    } else if evidence.is_short(limits) {
+    } else if short {
         LimitedBy::None
-    } else if found(|code| matches!(code, Code::Errors | Code::Censored)) {
+    } else if found(&|code| matches!(code, Code::Errors | Code::Censored)) {
         LimitedBy::Server
     } else if matches!(evidence.load, Load::Timed { .. }) {
         LimitedBy::Load

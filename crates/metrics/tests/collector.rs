@@ -618,3 +618,33 @@ fn requests_submitted_in_the_window_are_told_from_later_ones() {
         (4, 2, 1)
     );
 }
+
+#[test]
+fn failures_before_anything_was_sent_are_told_apart() {
+    let mut collector = Collector::new(&[]);
+    let (mut log, mut pool) = (GapLog::new(), GapPool::new(1));
+    let sent = Timeline {
+        submitted: Some(Nanos(5)),
+        ..Timeline::default()
+    };
+    for (phase, fate, timeline) in [
+        (
+            Phase::Measured,
+            Fate::Failed("connect"),
+            Timeline::default(),
+        ),
+        (Phase::Measured, Fate::Failed("timeout"), sent),
+        (Phase::Measured, Fate::Cancelled, Timeline::default()),
+        (Phase::Warmup, Fate::Failed("connect"), Timeline::default()),
+    ] {
+        let finished = Finished {
+            timeline,
+            ..Finished::new(phase, fate, true)
+        };
+        collector.finished(&finished, &mut log, &mut pool);
+    }
+    assert_eq!(collector.unsent_failures(), 1);
+    let twice = collector.clone();
+    collector.merge(&twice);
+    assert_eq!(collector.unsent_failures(), 2);
+}

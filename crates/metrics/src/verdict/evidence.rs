@@ -114,6 +114,8 @@ pub struct Evidence {
     pub concurrency_effective: f64,
     /// Requests that waited under a cap.
     pub cap_waited: u64,
+    /// Requests that failed because the endpoint took no connection for them.
+    pub unsent_failures: u64,
     /// How each shard fared. Told by the engine.
     pub shards: Vec<ShardLoad>,
     /// What ran out. Told by the engine.
@@ -159,6 +161,7 @@ impl Evidence {
             concurrency_asked: collector.target_concurrency(),
             concurrency_effective: collector.effective_concurrency(),
             cap_waited: collector.cap_waited(),
+            unsent_failures: collector.unsent_failures(),
             shards: Vec::new(),
             exhausted: Vec::new(),
             shared_core: false,
@@ -203,6 +206,18 @@ impl Evidence {
         } else {
             self.counts.failed as f64 / finished as f64
         }
+    }
+
+    /// Whether so many requests found no connection that what was not sent is the endpoint's doing.
+    pub(super) fn is_refused(&self, limits: &VerdictLimits) -> bool {
+        let finished = self.counts.completed + self.counts.failed;
+        self.unsent_failures as f64 > limits.error_rate * finished as f64
+    }
+
+    /// Whether every shard had time to spare: what was read late then waited for a core that
+    /// something else held.
+    pub(super) fn is_idle(&self) -> bool {
+        self.shards.iter().all(|shard| shard.busy_fraction < 0.5)
     }
 
     /// Whether the error rate is over `max_error_rate`.

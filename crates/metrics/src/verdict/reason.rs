@@ -63,6 +63,17 @@ impl Code {
         }
     }
 
+    /// Whether one moment of the run is enough for it.
+    pub(super) fn is_of_a_moment(self) -> bool {
+        matches!(self, Self::HarnessDelay | Self::Stall)
+    }
+
+    /// Whether it says that the load was not reached, as it also is when the endpoint takes no
+    /// connections.
+    pub(super) fn is_of_the_load(self) -> bool {
+        matches!(self, Self::Rate | Self::Concurrency)
+    }
+
     /// Whether it says that the schedule was not followed.
     pub(super) fn is_schedules(self) -> bool {
         matches!(

@@ -31,6 +31,12 @@ pub(super) const ROWS: [Row; 17] = [
 const SEND_FASTER: &str = "give the client more cores (--cores, one shard each) and keep other work \
      off them, or lower --request-rate";
 
+const KEEP_OFF: &str = "something else ran on its core: pin the client to cores of its own (--cores) \
+     and keep other work, interrupts and the server off them";
+
+const REFUSED: &str = "the endpoint did not take the connections for them: look at the errors in the \
+     report, and whether it is still up";
+
 fn rate(evidence: &Evidence, limits: &VerdictLimits) -> Option<Reason> {
     let Evidence { arrived, .. } = judged_by_schedule(evidence, limits)?;
     let due = arrived.scheduled as f64;
@@ -47,6 +53,7 @@ fn rate(evidence: &Evidence, limits: &VerdictLimits) -> Option<Reason> {
         limit: 1.0 - allowed / due,
         unit: Unit::Share,
         remedy: match evidence.load {
+            _ if evidence.is_refused(limits) => REFUSED.to_owned(),
             Load::Timed { cap: Some(cap) } => format!(
                 "the cap of {cap} requests in flight may hold the rate back: raise --concurrency; \
                  otherwise {SEND_FASTER}"
@@ -129,9 +136,13 @@ fn concurrency(evidence: &Evidence, limits: &VerdictLimits) -> Option<Reason> {
         value: effective,
         limit,
         unit: Unit::Count,
-        remedy: "refilling slots took too long: give the client more cores (--cores), look at the \
-                 connect times and errors, or lower --concurrency"
-            .to_owned(),
+        remedy: if evidence.is_refused(limits) {
+            REFUSED.to_owned()
+        } else {
+            "refilling slots took too long: give the client more cores (--cores), look at the \
+             connect times and errors, or lower --concurrency"
+                .to_owned()
+        },
     })
 }
 
@@ -170,9 +181,13 @@ fn harness_delay(evidence: &Evidence, limits: &VerdictLimits) -> Option<Reason> 
         } else {
             format!("1 % of the events came at a time known only to within {width}")
         },
-        remedy: "give the client more cores (--cores) so that it reads sooner, or lower the load; \
-                 TTFT and ITL below the delay mean little"
-            .to_owned(),
+        remedy: if evidence.is_idle() {
+            format!("{KEEP_OFF}; TTFT and ITL below the delay mean little")
+        } else {
+            "give the client more cores (--cores) so that it reads sooner, or lower the load; \
+             TTFT and ITL below the delay mean little"
+                .to_owned()
+        },
         ..span(Code::HarnessDelay, Status::Degraded, worst, limit)
     })
 }
@@ -205,9 +220,7 @@ fn stall(evidence: &Evidence, limits: &VerdictLimits) -> Option<Reason> {
     let (stall, limit) = (shard.longest_stall, Nanos(limits.stall_ns));
     (stall > limit).then(|| Reason {
         message: format!("the shard{} stood still for {stall}", core(shard)),
-        remedy: "something else ran on its core: pin the client to cores of its own (--cores) and \
-                 keep other work, interrupts and the server off them"
-            .to_owned(),
+        remedy: KEEP_OFF.to_owned(),
         ..span(Code::Stall, Status::Degraded, stall, limit)
     })
 }

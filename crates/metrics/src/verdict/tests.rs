@@ -35,6 +35,7 @@ fn sound(load: Load) -> Evidence {
         concurrency_asked: 100,
         concurrency_effective: 99.9,
         cap_waited: 0,
+        unsent_failures: 0,
         shards: vec![ShardLoad {
             core: Some(1),
             busy_fraction: 0.5,
@@ -321,6 +322,64 @@ fn what_limited_a_run_is_named() {
         }),
         LimitedBy::Client
     );
+}
+
+#[test]
+fn a_server_that_takes_no_connections_is_what_limits() {
+    for load in [TIMED, Load::Closed] {
+        let mut evidence = sound(load);
+        evidence.counts = Counts {
+            issued: 1_000,
+            completed: 400,
+            failed: 600,
+            ..Counts::default()
+        };
+        (evidence.arrived.submitted, evidence.concurrency_effective) = (400, 40.0);
+        let verdict = judge(&evidence, &VerdictLimits::default());
+        assert_eq!(verdict.limited_by, LimitedBy::Client, "they failed later");
+        evidence.unsent_failures = 600;
+        let verdict = judge(&evidence, &VerdictLimits::default());
+        assert_eq!(
+            (verdict.status, verdict.limited_by),
+            (Status::Invalid, LimitedBy::Server)
+        );
+        let remedy = &verdict.reasons[0].remedy;
+        assert!(remedy.contains("did not take the connections"), "{remedy}");
+        evidence.shards[0].busy_fraction = 0.99;
+        let verdict = judge(&evidence, &VerdictLimits::default());
+        assert_eq!(
+            verdict.limited_by,
+            LimitedBy::Client,
+            "at a limit of its own"
+        );
+    }
+}
+
+#[test]
+fn a_moment_of_a_short_run_limits_nothing() {
+    let mut evidence = sound(Load::Closed);
+    evidence.counts.issued = 20;
+    evidence.arrived.scheduled = 0;
+    evidence.shards[0].longest_stall = Nanos(50 * MS);
+    evidence.harness_delay_p99 = Some(Nanos(50 * MS));
+    let verdict = judge(&evidence, &VerdictLimits::default());
+    assert_eq!(verdict.limited_by, LimitedBy::None);
+    evidence.shards[0].busy_fraction = 0.99;
+    let verdict = judge(&evidence, &VerdictLimits::default());
+    assert_eq!(verdict.limited_by, LimitedBy::Client);
+}
+
+#[test]
+fn an_idle_client_is_not_told_to_take_more_cores() {
+    let mut evidence = sound(Load::Closed);
+    evidence.harness_delay_p99 = Some(Nanos(50 * MS));
+    let remedy = |evidence: &Evidence| {
+        let verdict = judge(evidence, &VerdictLimits::default());
+        verdict.reasons[0].remedy.clone()
+    };
+    assert!(remedy(&evidence).starts_with("give the client more cores"));
+    evidence.shards[0].busy_fraction = 0.03;
+    assert!(remedy(&evidence).starts_with("something else ran on its core"));
 }
 
 #[test]
