@@ -178,7 +178,7 @@ mod tests {
         let config = file::parse("mock: true\nrequest-rate: 5\nrequest-count: 3\n").unwrap();
         let once = validate(config).unwrap();
         assert!(
-            once.contains("# load     open loop, 5 requests/s Poisson, 3 requests"),
+            once.contains("# load     open loop, poisson 5/s, 3 requests"),
             "{once}"
         );
         assert_eq!(validate(file::parse(&once).unwrap()).unwrap(), once);

@@ -15,6 +15,8 @@ const DURATION: Nanos = Nanos::from_secs(10);
 const TIMEOUT: Nanos = Nanos::from_secs(600);
 const DRAIN_TIMEOUT: Nanos = Nanos::from_secs(30);
 const SEED: u64 = 42;
+/// More stages than these are counted, not named.
+const STAGES_NAMED: usize = 4;
 
 /// When requests start, and when no more do.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,22 +68,9 @@ impl Shape {
                 schedule,
                 concurrency_cap,
             } => {
-                let rates: Vec<String> = schedule
-                    .stages
-                    .iter()
-                    .map(|stage| stage.rate_per_s.to_string())
-                    .collect();
-                let pattern = match schedule.stages.first().map(|stage| stage.pattern) {
-                    Some(Pattern::Constant) => "constant",
-                    Some(Pattern::Gamma { .. }) => "gamma",
-                    _ => "Poisson",
-                };
                 let cap = concurrency_cap
                     .map_or_else(String::new, |cap| format!(", at most {cap} in flight"));
-                format!(
-                    "open loop, {} requests/s {pattern}{cap}",
-                    rates.join(", then ")
-                )
+                format!("open loop, {}{cap}", rates(&schedule.stages))
             }
         };
         let stop = match (self.stop.requests_max, self.stop.duration) {
@@ -93,6 +82,26 @@ impl Shape {
         };
         format!("{load}, {stop}")
     }
+}
+
+/// In words: `poisson 10/s for 30s, then constant 50/s`.
+fn rates(stages: &[ridgeline_schedule::Stage]) -> String {
+    let words = |stage: &ridgeline_schedule::Stage| {
+        let pattern = match stage.pattern {
+            Pattern::Constant => "constant",
+            Pattern::Poisson => "poisson",
+            Pattern::Gamma { .. } => "gamma",
+        };
+        let span = stage
+            .duration
+            .map_or_else(String::new, |span| format!(" for {}", Span(span)));
+        format!("{pattern} {}/s{span}", stage.rate_per_s)
+    };
+    let mut parts: Vec<String> = stages.iter().take(STAGES_NAMED).map(words).collect();
+    if stages.len() > STAGES_NAMED {
+        parts.push(format!("{} more stages", stages.len() - STAGES_NAMED));
+    }
+    parts.join(", then ")
 }
 
 /// The seed of everything.
@@ -350,7 +359,7 @@ mod tests {
             shape("stage: ['rate=1,duration=2s,pattern=constant', 'rate=2.5']").unwrap();
         assert_eq!(
             described.describe(),
-            "open loop, 1, then 2.5 requests/s constant, for 10s"
+            "open loop, constant 1/s for 2s, then poisson 2.5/s, for 10s"
         );
     }
 

@@ -114,6 +114,10 @@ pub enum LoadKind {
 pub struct LoadFigures {
     /// What makes requests start.
     pub kind: LoadKind,
+    /// How the schedule's arrivals were spaced: `constant`, `poisson` or `gamma`; `mixed` when stages
+    /// differ; `None` without a schedule.
+    #[serde(default)]
+    pub arrival_pattern: Option<String>,
     /// The rate asked for: of several stages the mean over the run; `None` without a schedule.
     pub requested_rate: Option<f64>,
     /// The rate that the schedule's random gaps came to; `None` without a schedule.

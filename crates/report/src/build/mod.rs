@@ -7,7 +7,7 @@ use ridgeline_metrics::verdict::{
     VerdictLimits, judge,
 };
 use ridgeline_metrics::{Arrived, Collector, Metric, Percentile, Phase, Throughput, Volume};
-use ridgeline_schedule::{Pattern, ScheduleSpec};
+use ridgeline_schedule::{Pattern, ScheduleSpec, Stage};
 use ridgeline_wire::openai::EndpointType;
 
 use crate::records::Written;
@@ -147,6 +147,7 @@ fn load(run: &RunResult, plan: &Plan) -> LoadFigures {
     };
     LoadFigures {
         kind,
+        arrival_pattern: schedule.map(|schedule| pattern(schedule).to_owned()),
         requested_rate: schedule.and_then(|schedule| requested_rate(schedule, plan)),
         scheduled_rate: schedule.and_then(|_| rate(counts.issued + run.never_sent)),
         achieved_rate: rate(run.submitted_in_window),
@@ -188,6 +189,21 @@ fn window(run: &RunResult, plan: &Plan) -> Nanos {
             window - Nanos::from_secs_f64(1.0 / stage.rate_per_s)
         }
         _ => window,
+    }
+}
+
+fn pattern(schedule: &ScheduleSpec) -> &'static str {
+    let name = |stage: &Stage| match stage.pattern {
+        Pattern::Constant => "constant",
+        Pattern::Poisson => "poisson",
+        Pattern::Gamma { .. } => "gamma",
+    };
+    let mut names = schedule.stages.iter().map(name);
+    let first = names.next().unwrap_or("poisson");
+    if names.all(|name| name == first) {
+        first
+    } else {
+        "mixed"
     }
 }
 

@@ -3,7 +3,6 @@ use std::io;
 
 use ridgeline_metrics::Stopped;
 use ridgeline_metrics::verdict::Code;
-use ridgeline_schedule::Stage;
 use ridgeline_wire::exchange::ErrorKind;
 
 use super::*;

@@ -139,9 +139,11 @@ fn load(page: &mut Page, report: &Report) {
         LoadKind::Open => {
             let rate = |rate: Option<f64>| rate.map_or_else(|| "N/A".to_owned(), number);
             let cap = asked.map_or_else(String::new, |cap| format!(", cap {cap}"));
+            let pattern = load.arrival_pattern.as_deref().unwrap_or("a rate of");
             format!(
-                "open loop, requests/s: {} asked, {} scheduled, {} sent; {effective} in flight{cap}; \
+                "open loop, {} {}/s asked, {} scheduled, {} sent; {effective} in flight{cap}; \
                  {duration}",
+                clean(pattern),
                 rate(load.requested_rate),
                 rate(load.scheduled_rate),
                 rate(load.achieved_rate)
