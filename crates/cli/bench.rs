@@ -53,20 +53,23 @@ pub(crate) fn command(args: &BenchArgs) -> Result<u8, Complaint> {
     let quiet = config.quiet == Some(true);
     let setup = Setup::new(config)?;
     let folder = folder::make(setup.config.output_dir.as_deref(), &setup.endpoint.model)?;
-    write_config(&setup.config, &folder)?;
+    let path = folder.path.as_path();
+    write_config(&setup.config, path)?;
     if !quiet {
         announce(&setup, args.verbose);
     }
-    let (run, written) = drive(&setup, &folder, quiet)?;
-    let report = report(&setup, &run, written.as_ref(), &folder)?;
-    write_json(&report, &folder)?;
+    let (run, written) = drive(&setup, path, quiet)?;
+    let report = report(&setup, &run, written.as_ref(), path)?;
+    // What was measured is shown even if it can't be kept.
+    let kept = write_json(&report, path);
     let colour = terminal::has_colour();
     if quiet {
         let headline = console::headline(&report, colour);
-        terminal::print(&format!("{}\n{}\n", headline.trim_end(), folder.display()))?;
+        terminal::print(&format!("{}\n{}\n", headline.trim_end(), path.display()))?;
     } else {
         terminal::print(&console::render(&report, terminal::width(), colour))?;
     }
+    kept?;
     Ok(report.exit_code())
 }
 

@@ -1,6 +1,7 @@
 //! A run as a file: read, laid under the flags, written back.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -41,16 +42,21 @@ const COMPANIONS: [(&str, &[&str]); 4] = [
 /// Reads a file.
 pub(crate) fn read(path: &Path) -> Result<BenchConfig, Complaint> {
     let cannot = |why: String| Complaint::new(format!("cannot read {}: {why}", path.display()));
-    let length = fs::metadata(path)
-        .map_err(|error| cannot(error.to_string()))?
-        .len();
-    if length > FILE_BYTES_MAX {
+    // Not by its length, which a device or a pipe does not tell.
+    let bounded = || -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = File::open(path)?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = bounded().map_err(|error| cannot(error.to_string()))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(cannot(format!(
-            "it has {length} bytes, and a configuration at most {FILE_BYTES_MAX}; is it a data \
+            "it has more than {FILE_BYTES_MAX} bytes, the most of a configuration; is it a data \
              set? Then pass it with --dataset"
         )));
     }
-    let text = fs::read_to_string(path).map_err(|error| cannot(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text".to_owned()))?;
     let config =
         parse(&text).map_err(|error| Complaint::new(format!("{}, {error}", path.display())))?;
     secrets::refuse_redacted(&config)

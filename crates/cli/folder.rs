@@ -1,6 +1,7 @@
 //! Where results go.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ridgeline_clock::{Clock, MonotonicClock, Nanos, realtime_bracket};
@@ -16,22 +17,38 @@ const FILES: [&str; 4] = [
     "config.yaml",
 ];
 
+/// A folder that this run alone writes to, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    /// Holds the lock. None where the file system has no locks.
+    _taken: Option<File>,
+}
+
 /// Makes the folder for the results: the one asked for, else a new one named by time and model.
-pub(crate) fn make(asked: Option<&Path>, model: &str) -> Result<PathBuf, Complaint> {
-    let folder = match asked {
-        Some(folder) => folder.to_owned(),
-        None => unused(model),
-    };
-    let cannot = |what: &str, error: std::io::Error| {
+pub(crate) fn make(asked: Option<&Path>, model: &str) -> Result<Folder, Complaint> {
+    let cannot = |what: &str, folder: &Path, error: io::Error| {
         Complaint::new(format!(
             "cannot {what} {}: {error}; choose another folder with --output-dir",
             folder.display()
         ))
     };
-    fs::create_dir_all(&folder).map_err(|error| cannot("make the folder", error))?;
+    let folder = match asked {
+        Some(folder) => {
+            let made = fs::create_dir_all(folder);
+            made.map_err(|error| cannot("make the folder", folder, error))?;
+            folder.to_owned()
+        }
+        None => {
+            let base = Path::new("results");
+            new(base, model).map_err(|error| cannot("make a folder in", base, error))?
+        }
+    };
+    let cannot = |what, error| cannot(what, &folder, error);
+    let taken = take(&folder)?;
     for file in FILES {
         match fs::remove_file(folder.join(file)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(cannot("replace the results in", error));
             }
             _ => {}
@@ -39,20 +56,43 @@ pub(crate) fn make(asked: Option<&Path>, model: &str) -> Result<PathBuf, Complai
     }
     let config = folder.join("config.yaml");
     fs::write(&config, "").map_err(|error| cannot("write into", error))?;
-    Ok(folder)
+    Ok(Folder {
+        path: folder,
+        _taken: taken,
+    })
+}
+
+/// Takes the folder for this process: two runs at once would mix their files.
+fn take(folder: &Path) -> Result<Option<File>, Complaint> {
+    let Ok(opened) = File::open(folder) else {
+        return Ok(None);
+    };
+    match opened.try_lock() {
+        Ok(()) => Ok(Some(opened)),
+        Err(TryLockError::WouldBlock) => Err(Complaint::new(format!(
+            "another run is writing its results to {}: wait for its end, or choose another folder \
+             with --output-dir",
+            folder.display()
+        ))),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
 }
 
 /// `results/20260730-074206-model`, with a number when there is one already.
-fn unused(model: &str) -> PathBuf {
+fn new(base: &Path, model: &str) -> io::Result<PathBuf> {
+    fs::create_dir_all(base)?;
     let name = format!("{}-{}", stamp(wall_clock()), plain(model));
-    let base = Path::new("results");
     let mut folder = base.join(&name);
     let mut number = 2_u32;
-    while folder.exists() {
-        folder = base.join(format!("{name}-{number}"));
-        number += 1;
+    loop {
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                folder = base.join(format!("{name}-{number}"));
+                number += 1;
+            }
+            made => return made.map(|()| folder),
+        }
     }
-    folder
 }
 
 /// Nanoseconds since 1970.
@@ -137,5 +177,25 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("--output-dir"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_has_one_run_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = make(Some(folder.path()), "m").unwrap();
+        fs::write(folder.path().join("records.jsonl"), "being written").unwrap();
+        let error = make(Some(folder.path()), "m").unwrap_err().to_string();
+        assert!(error.contains("another run is writing"), "{error}");
+        assert!(folder.path().join("records.jsonl").exists());
+        drop(first);
+        make(Some(folder.path()), "m").unwrap();
+    }
+
+    #[test]
+    fn runs_that_start_together_have_folders_of_their_own() {
+        let base = tempfile::tempdir().unwrap();
+        let folders: std::collections::BTreeSet<PathBuf> =
+            (0..9).map(|_| new(base.path(), "m").unwrap()).collect();
+        assert_eq!(folders.len(), 9);
     }
 }
