@@ -482,3 +482,35 @@ fn after_a_kill_the_records_that_came_are_readable() {
     assert!(!records.is_empty());
     assert!(records.iter().all(|record| record["outcome"] == "ok"));
 }
+
+#[test]
+fn negative_and_boundless_numbers_are_answered_with_the_flag() {
+    for (flag, value) in [
+        ("--concurrency", "-1"),
+        ("--duration", "-1"),
+        ("--top-k", "-1.5"),
+        ("--request-rate", "1e308"),
+        ("--temperature", "1e-300"),
+    ] {
+        let line = complaint(&["bench", "--mock", flag, value]);
+        let named = format!("invalid value '{value}' for '{flag} ");
+        assert!(line.contains(&named), "{line}");
+    }
+}
+
+#[test]
+fn a_configuration_without_end_is_not_read_to_its_end() {
+    let line = complaint(&["bench", "-f", "/dev/zero"]);
+    assert!(line.contains("more than 1048576 bytes"), "{line}");
+}
+
+#[test]
+fn what_was_measured_is_shown_even_if_it_cannot_be_kept() {
+    let (_keep, out) = folder();
+    // A folder in the place of the file that is renamed to the report.
+    fs::create_dir_all(Path::new(&out).join("report.json.tmp")).unwrap();
+    let output = quick("4", &out, &[]);
+    assert_eq!(code(&output), 2);
+    assert!(stdout(&output).contains("4 issued: 4 ok"));
+    assert!(stderr(&output).contains("error: cannot write"));
+}

@@ -80,7 +80,7 @@ pub(crate) struct BenchConfig {
     pub(crate) concurrency: Option<u32>,
     /// Requests started per second, whatever comes of the earlier ones (open loop)
     #[arg(long, short = 'r', visible_alias = "target-qps", help_heading = "Load",
-          value_name = "PER_S", value_parser = rate, allow_negative_numbers = true)]
+          value_name = "PER_S", value_parser = rate)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) request_rate: Option<f64>,
     /// How the arrivals of a rate are spaced [default: poisson]
@@ -94,7 +94,7 @@ pub(crate) struct BenchConfig {
     pub(crate) arrival_pattern: Option<ArrivalPattern>,
     /// Shape of gamma arrivals: 1 is Poisson, less is burstier
     #[arg(long, visible_alias = "arrival-smoothness", help_heading = "Load",
-          value_name = "SHAPE", value_parser = number, allow_negative_numbers = true)]
+          value_name = "SHAPE", value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) burstiness: Option<f64>,
     /// Part of a rate that changes, `rate=100,duration=30s[,pattern=constant]`; several follow one
@@ -204,7 +204,7 @@ pub(crate) struct BenchConfig {
     pub(crate) isl: Option<u32>,
     /// Standard deviation of the prompts' lengths, in tokens
     #[arg(long, visible_alias = "synthetic-input-tokens-stddev", help_heading = "Prompts",
-          value_name = "TOKENS", value_parser = number, allow_negative_numbers = true)]
+          value_name = "TOKENS", value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) isl_stddev: Option<f64>,
     /// Tokens of each answer, exactly: sends max_tokens, min_tokens and ignore_eos [default: 64
@@ -215,12 +215,12 @@ pub(crate) struct BenchConfig {
     pub(crate) osl: Option<u32>,
     /// Standard deviation of the answers' lengths, in tokens; synthetic prompts only
     #[arg(long, visible_alias = "output-tokens-stddev", help_heading = "Prompts",
-          value_name = "TOKENS", value_parser = number, allow_negative_numbers = true)]
+          value_name = "TOKENS", value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) osl_stddev: Option<f64>,
     /// Lengths are uniform in [length x (1 - R), length x (1 + R)]; synthetic prompts only
     #[arg(long, visible_alias = "random-range-ratio", help_heading = "Prompts", value_name = "R",
-          value_parser = number, allow_negative_numbers = true)]
+          value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) range_ratio: Option<f64>,
     /// Tokens of an answer at the most: sends max_tokens alone
@@ -237,42 +237,31 @@ pub(crate) struct BenchConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tokenizer: Option<String>,
     /// Sent only when given, as are the next ones
-    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
-          allow_negative_numbers = true)]
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) temperature: Option<f64>,
     /// Nucleus sampling
-    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
-          allow_negative_numbers = true)]
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) top_p: Option<f64>,
     /// Sample among the most likely tokens only
-    #[arg(
-        long,
-        help_heading = "Prompts",
-        value_name = "N",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, help_heading = "Prompts", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) top_k: Option<i64>,
     /// Sample among tokens of this share of the most likely one's probability
-    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
-          allow_negative_numbers = true)]
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) min_p: Option<f64>,
     /// Presence penalty
-    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
-          allow_negative_numbers = true)]
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) presence_penalty: Option<f64>,
     /// Frequency penalty
-    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
-          allow_negative_numbers = true)]
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) frequency_penalty: Option<f64>,
     /// Repetition penalty
-    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number,
-          allow_negative_numbers = true)]
+    #[arg(long, help_heading = "Prompts", value_name = "X", value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) repetition_penalty: Option<f64>,
     /// A JSON object merged into every request body, last
@@ -310,8 +299,7 @@ pub(crate) struct BenchConfig {
     #[schemars(with = "Vec<String>")]
     pub(crate) slo: Vec<Slo>,
     /// Exit with 4 when a larger share of requests fails, 0 to 1 [default: off]
-    #[arg(long, help_heading = "Judgement", value_name = "SHARE", value_parser = number,
-          allow_negative_numbers = true)]
+    #[arg(long, help_heading = "Judgement", value_name = "SHARE", value_parser = number)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_error_rate: Option<f64>,
 
@@ -369,12 +357,22 @@ fn rate(text: &str) -> Result<f64, String> {
     number(text)
 }
 
+/// No number of a run is larger, nor smaller but 0: such a one is a slip.
+const NUMBER_MAX: f64 = 1e15;
+const NUMBER_MIN: f64 = 1e-15;
+
 /// A number that JSON and YAML have, too.
 fn number(text: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(number) if number.is_finite() => Ok(number),
-        _ => Err("not a number".to_owned()),
+    let number = match text.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() => number,
+        _ => return Err("not a number".to_owned()),
+    };
+    if number != 0.0 && !(NUMBER_MIN..=NUMBER_MAX).contains(&number.abs()) {
+        return Err(format!(
+            "no setting has such a number: it is 0, or between {NUMBER_MIN:e} and {NUMBER_MAX:e}"
+        ));
     }
+    Ok(number)
 }
 
 macro_rules! choices {
@@ -415,10 +413,8 @@ choices!(
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnOff {
-    /// On.
     #[serde(alias = "true")]
     On,
-    /// Off.
     #[serde(alias = "false")]
     Off,
 }

@@ -15,7 +15,7 @@ use crate::url::BaseUrl;
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     /// The embedded server; it ends with this.
-    _mock: Option<Running>,
+    mock: Option<Running>,
     /// Where it is. At least one.
     pub(crate) peers: Vec<Peer>,
     /// What a person would call it.
@@ -24,6 +24,13 @@ pub(crate) struct Endpoint {
     pub(crate) template: RequestTemplate,
     /// What the user should know.
     pub(crate) notes: Vec<String>,
+}
+
+impl Endpoint {
+    /// Connections that the embedded server takes, if it is that.
+    pub(crate) fn connections_max(&self) -> Option<u32> {
+        self.mock.as_ref().map(Running::connections_max)
+    }
 }
 
 /// What is known of it before anything is connected to.
@@ -113,7 +120,7 @@ impl Address {
             _ => format!("http://{}{target}", base.host_field()),
         };
         Ok(Endpoint {
-            _mock: mock,
+            mock,
             peers,
             url,
             model,

@@ -31,7 +31,7 @@ mod url;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ridgeline_metrics::verdict::Ending;
 use ridgeline_mock_server::MockServerArgs;
 
@@ -78,8 +78,20 @@ enum Command {
     MockServer(MockServerArgs),
 }
 
+/// The command line, on which `-1` is a number and no flag: it is answered as the value that it is.
+fn parse() -> Cli {
+    let valued = |arg: Arg| match arg.get_action() {
+        ArgAction::Set | ArgAction::Append => arg.allow_negative_numbers(true),
+        _ => arg,
+    };
+    let matches = Cli::command()
+        .mut_subcommands(|command| command.mut_args(valued))
+        .get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let done = match parse().command {
         Command::Bench(args) => bench::command(&args),
         Command::Probe(args) => probe::command(&args),
         Command::Report { folder } => report::command(&folder),
@@ -99,8 +111,6 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -267,9 +267,15 @@ fn synthetic(
         && config.dataset_samples.is_none()
         && count > u64::from(samples)
     {
+        let possible = count <= TOKENS_MAX / u64::from(isl.max(1));
+        let remedy = if possible {
+            format!("; --dataset-samples {count} makes one for each")
+        } else {
+            String::new()
+        };
         notes.push(format!(
-            "prompts repeat after {samples} requests, and a server's prefix cache may know them; \
-             --dataset-samples {count} makes one for each"
+            "prompts repeat after {samples} requests, and a server's prefix cache may know \
+             them{remedy}"
         ));
     }
     let plural = if samples == 1 { "" } else { "s" };

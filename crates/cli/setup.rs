@@ -59,7 +59,7 @@ impl Setup {
         let (backend, fallback) = Backend::choose(config.driver.unwrap_or(DriverKind::Auto))?;
         let run_id = run_id();
         let endpoint = address.reach(&config, &id_prefix(run_id), placement.mock_core)?;
-        let room = Room::new(&endpoint.peers, &config, backend, placement.shards);
+        let room = Room::new(&endpoint, &config, backend, placement.shards);
         let shape = Shape::new(&config, room.in_flight(IN_FLIGHT_MAX))?;
         let prompts = Prompts::new(&config, &endpoint.model)?;
         let mut limits = limits(&config)?;
@@ -196,11 +196,13 @@ struct Room {
     descriptors: u64,
     shared: bool,
     shards: u32,
+    /// Connections that the embedded server takes.
+    mock: Option<u32>,
 }
 
 impl Room {
-    fn new(peers: &[Peer], config: &BenchConfig, backend: Backend, shards: u32) -> Self {
-        let range = machine::ports();
+    fn new(endpoint: &Endpoint, config: &BenchConfig, backend: Backend, shards: u32) -> Self {
+        let (range, peers) = (machine::ports(), &endpoint.peers);
         let sources = config.source_addresses.len();
         // Epoll binds a source before the destination is known: one range for all of them.
         let peers_counted = if backend == Backend::Epoll && sources > 0 {
@@ -219,6 +221,7 @@ impl Room {
             descriptors: machine::descriptors().saturating_sub(machine::DESCRIPTORS_SPARE),
             shared: backend == Backend::Epoll,
             shards,
+            mock: endpoint.connections_max(),
         }
     }
 
@@ -232,7 +235,10 @@ impl Room {
         // A shard has an eighth more connections than slots, for those still closing.
         let by_descriptors = (by_descriptors / 9 * 8).saturating_sub(16 * u64::from(self.shards));
         let room = self.ports.unwrap_or(u64::MAX).min(by_descriptors).max(1);
-        wanted.min(u32::try_from(room).unwrap_or(u32::MAX))
+        let mock = self.mock.unwrap_or(u32::MAX);
+        wanted
+            .min(u32::try_from(room).unwrap_or(u32::MAX))
+            .min(mock)
     }
 
     fn check(&self, plan: &Plan) -> Result<(), Complaint> {
@@ -252,6 +258,12 @@ impl Room {
                 self.ports_of
             )));
         }
+        if let Some(mock) = self.mock.filter(|&mock| slots > u64::from(mock)) {
+            return Err(Complaint::new(format!(
+                "{slots} requests in flight need as many connections, and the embedded server takes \
+                 {mock}: lower --concurrency, or raise the hard limit on descriptors (ulimit -Hn)"
+            )));
+        }
         let of = |k| u64::from(plan.limits.connections(plan.slots_of(k)));
         let needed = if self.shared {
             (0..plan.shards).map(of).sum()
@@ -265,9 +277,10 @@ impl Room {
                 ("each shard", "add shards (--shards, --cores), ")
             };
             return Err(Complaint::new(format!(
-                "{whose} needs {needed} descriptors, and the limit leaves {}: {more}raise the hard \
-                 limit (ulimit -Hn), or lower --concurrency",
-                self.descriptors
+                "{whose} needs {needed} descriptors, and the limit leaves {} beside {} for other things: \
+                 {more}raise the hard limit (ulimit -Hn), or lower --concurrency",
+                self.descriptors,
+                machine::DESCRIPTORS_SPARE
             )));
         }
         Ok(())

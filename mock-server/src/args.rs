@@ -48,9 +48,9 @@ pub struct MockServerArgs {
 /// `--mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ModeKind {
-    /// See [`Mode::Instant`].
+    /// All tokens at once
     Instant,
-    /// See [`Mode::Model`].
+    /// Each token at its time
     Model,
 }
 
