@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::concurrency::Concurrency;
 use crate::gaps::Gaps;
 use crate::goodput::Judge;
+use crate::outputs::{Outputs, share};
 use crate::throughput::{Window, prorate};
 use crate::{
-    Distribution, Fate, Finished, GapLog, GapPool, Goodput, Metric, Percentile, Phase, Slo,
-    Stopped, Tally, Throughput, TokenSource, Volume,
+    Distribution, Fate, Finished, GapLog, GapPool, Goodput, Metric, Percentile, Phase, Recount,
+    Slo, Stopped, Tally, Throughput, Uncounted, Volume,
 };
 
 /// Requests by how they ended. At every moment
@@ -44,6 +45,8 @@ pub struct Arrived {
 pub struct Tokens {
     /// Input tokens, where known.
     pub input: u64,
+    /// Those of them that a tokenizer counted, not the server.
+    pub input_counted: u64,
     /// Output tokens.
     pub output: u64,
     /// Output tokens by the source of their count.
@@ -80,18 +83,25 @@ pub struct Collector {
     unsent_failures: u64,
     content_events: u64,
     bytes: u64,
-    tokens: Tokens,
+    input_tokens: u64,
+    input_counted: u64,
+    /// Of requests whose output tokens are as well known as they will be.
+    outputs: Outputs,
+    /// Of those whose output tokens are counted after the run: by their events.
+    uncounted: Option<Box<Outputs>>,
     errors: Tally,
     finish_reasons: Tally,
     judge: Judge,
     window: Window,
+    /// Without what `outputs` has.
     volume: Volume,
     concurrency: Concurrency,
 }
 
-const PLACES: usize = 12;
+const PLACES: usize = 11;
 
-/// Where a metric's distribution lies; ITL and ICL are made from the gaps.
+/// Where a metric's distribution lies; ITL and ICL are made from the gaps, and TPOT is with the
+/// outputs.
 const fn place(metric: Metric) -> Option<usize> {
     Some(match metric {
         Metric::Latency => 0,
@@ -99,14 +109,13 @@ const fn place(metric: Metric) -> Option<usize> {
         Metric::Ttft => 2,
         Metric::TtftFromSchedule => 3,
         Metric::Ttfo => 4,
-        Metric::Tpot => 5,
-        Metric::Connect => 6,
-        Metric::ScheduleLag => 7,
-        Metric::PoolWait => 8,
-        Metric::CapWait => 9,
-        Metric::HarnessDelay => 10,
-        Metric::StampWidth => 11,
-        Metric::Itl | Metric::Icl => return None,
+        Metric::Connect => 5,
+        Metric::ScheduleLag => 6,
+        Metric::PoolWait => 7,
+        Metric::CapWait => 8,
+        Metric::HarnessDelay => 9,
+        Metric::StampWidth => 10,
+        Metric::Itl | Metric::Icl | Metric::Tpot => return None,
     })
 }
 
@@ -124,7 +133,10 @@ impl Collector {
             unsent_failures: 0,
             content_events: 0,
             bytes: 0,
-            tokens: Tokens::default(),
+            input_tokens: 0,
+            input_counted: 0,
+            outputs: Outputs::default(),
+            uncounted: None,
             errors: Tally::default(),
             finish_reasons: Tally::default(),
             judge: Judge::new(slos),
@@ -134,11 +146,20 @@ impl Collector {
         }
     }
 
+    /// The same with the memory for requests that are [counted later](Finished::count_later).
+    #[must_use]
+    pub fn counting_later(mut self) -> Self {
+        self.uncounted.get_or_insert_default();
+        self
+    }
+
     /// Bytes of memory that a collector takes.
     #[must_use]
     pub fn bytes_allocated(&self) -> usize {
         let distributions: usize = self.distributions.iter().map(Distribution::bytes).sum();
-        distributions + self.gaps.bytes() + size_of::<Self>()
+        let uncounted = self.uncounted.as_ref().map_or(0, |outputs| outputs.bytes());
+        let outputs = self.outputs.tpot.bytes() + uncounted;
+        distributions + outputs + self.gaps.bytes() + size_of::<Self>()
     }
 
     // What the shard tells.
@@ -225,8 +246,14 @@ impl Collector {
         log.event_at(&mut self.gaps, pool, at, tokens);
     }
 
-    /// A request ended. Its log is empty afterwards.
-    pub fn finished(&mut self, finished: &Finished<'_>, log: &mut GapLog, pool: &mut GapPool) {
+    /// A request ended. Its log is empty afterwards. Tells what a count of its tokens after the run
+    /// must know, if it is measured and to be [counted later](Finished::count_later).
+    pub fn finished(
+        &mut self,
+        finished: &Finished<'_>,
+        log: &mut GapLog,
+        pool: &mut GapPool,
+    ) -> Option<Uncounted> {
         let counts = self.counts_mut(finished.phase);
         match finished.fate {
             Fate::Ok => counts.completed += 1,
@@ -234,10 +261,17 @@ impl Collector {
             Fate::Cancelled => counts.cancelled += 1,
         }
         counts.retried += u64::from(finished.retries);
+        let mut uncounted = None;
         if finished.phase == Phase::Measured {
             self.client(finished);
+            let mut about = Uncounted {
+                streamed: finished.streamed,
+                events_in_window: finished.events_in_window,
+                done_in_window: self.is_done_in_window(finished),
+                slos_met: false,
+            };
             match finished.fate {
-                Fate::Ok => self.success(finished, log, pool),
+                Fate::Ok => self.success(finished, &mut about, log, pool),
                 Fate::Failed(kind) => {
                     self.errors.add(kind);
                     self.judge.failure();
@@ -245,8 +279,15 @@ impl Collector {
                 }
                 Fate::Cancelled => {}
             }
+            uncounted = finished.count_later.then_some(about);
         }
         log.clear(pool);
+        uncounted
+    }
+
+    fn is_done_in_window(&self, finished: &Finished<'_>) -> bool {
+        let done = finished.timeline.done;
+        done.is_some_and(|done| self.window.contains(done))
     }
 
     /// What the client itself did to a request, however it ended.
@@ -269,8 +310,14 @@ impl Collector {
         self.arrived.submitted += u64::from(in_window);
     }
 
-    fn success(&mut self, finished: &Finished<'_>, log: &mut GapLog, pool: &mut GapPool) {
-        let good = self.judge.success(|metric| value_ns(finished, log, metric));
+    fn success(
+        &mut self,
+        finished: &Finished<'_>,
+        about: &mut Uncounted,
+        log: &mut GapLog,
+        pool: &mut GapPool,
+    ) {
+        about.slos_met = self.judge.success(|metric| value_ns(finished, log, metric));
         let Finished {
             timeline, streamed, ..
         } = finished;
@@ -284,48 +331,37 @@ impl Collector {
             self.sample(Metric::Ttft, timeline.ttft());
             self.sample(Metric::TtftFromSchedule, timeline.ttft_from_schedule());
             self.sample(Metric::Ttfo, timeline.ttfo());
-            self.sample(Metric::Tpot, finished.tpot().map(nearest));
             log.commit(&mut self.gaps, pool);
         }
         if let Some(reason) = finished.finish_reason {
             self.finish_reasons.add(reason);
         }
-        self.volume(finished, good);
+        self.volume(finished, about);
+        let outputs = if finished.count_later {
+            self.uncounted.get_or_insert_default()
+        } else {
+            &mut self.outputs
+        };
+        outputs.add(finished, about, &self.judge);
     }
 
-    fn volume(&mut self, finished: &Finished<'_>, good: bool) {
-        let (tokens, source) = finished.output();
-        let output = u64::from(tokens.unwrap_or(0));
-        let input = u64::from(finished.input_tokens.unwrap_or(0));
-        self.tokens.input += input;
-        self.tokens.output += output;
-        match source {
-            TokenSource::Usage => self.tokens.source.usage += output,
-            TokenSource::Tokenizer => self.tokens.source.tokenizer += output,
-            TokenSource::Events | TokenSource::None => self.tokens.source.events += output,
-        }
+    fn volume(&mut self, finished: &Finished<'_>, about: &Uncounted) {
+        let counted = finished
+            .input_counted
+            .filter(|_| finished.input_tokens.is_none());
+        let input = u64::from(finished.input_tokens.or(counted).unwrap_or(0));
+        self.input_tokens += input;
+        self.input_counted += u64::from(counted.unwrap_or(0));
         self.content_events += u64::from(finished.content_events);
         self.bytes += finished.received_bytes;
 
-        let done_within = match finished.timeline.done {
-            Some(done) => {
-                self.window.last_done = self.window.last_done.max(Some(done));
-                self.window.contains(done)
-            }
-            None => false,
-        };
+        self.window.last_done = self.window.last_done.max(finished.timeline.done);
         let volume = &mut self.volume;
-        if done_within {
+        if about.done_in_window {
             volume.requests += 1;
-            volume.good_requests += u64::from(good);
             volume.input_tokens += input;
         }
-        let (part, whole) = match finished.content_events {
-            _ if done_within => (1, 1),
-            0 => (0, 1),
-            events => (finished.events_in_window.min(events), events),
-        };
-        volume.output_tokens += prorate(output, part, whole);
+        let (part, whole) = share(about, finished.content_events);
         volume.bytes += prorate(finished.received_bytes, part, whole);
         volume.content_events += prorate(u64::from(finished.content_events), part, whole);
     }
@@ -343,13 +379,50 @@ impl Collector {
         self.unsent_failures += other.unsent_failures;
         self.content_events += other.content_events;
         self.bytes += other.bytes;
-        self.tokens.merge(&other.tokens);
+        self.input_tokens += other.input_tokens;
+        self.input_counted += other.input_counted;
+        self.outputs.merge(&other.outputs);
+        if let Some(uncounted) = &other.uncounted {
+            self.uncounted.get_or_insert_default().merge(uncounted);
+        }
         self.errors.merge(&other.errors);
         self.finish_reasons.merge(&other.finish_reasons);
         self.judge.merge(&other.judge);
         self.window.merge(&other.window);
         self.volume.merge(&other.volume);
         self.concurrency.merge(&other.concurrency);
+    }
+
+    // A count after the run.
+
+    /// Successes whose output tokens are to be counted after the run. Until then they go by their
+    /// content events.
+    #[must_use]
+    pub fn uncounted(&self) -> u64 {
+        self.uncounted
+            .as_ref()
+            .map_or(0, |outputs| outputs.requests)
+    }
+
+    /// Where those requests are counted anew.
+    #[must_use]
+    pub fn recount(&self) -> Recount {
+        Recount {
+            judge: self.judge.clone(),
+            outputs: Outputs::default(),
+        }
+    }
+
+    /// Puts the count in the place of what the events gave: tokens, their throughput, TPOT and
+    /// goodput. It must have all of the requests: with some of them missing nothing changes, and the
+    /// answer is no.
+    pub fn counted(&mut self, recount: &Recount) -> bool {
+        let complete = recount.requests() == self.uncounted();
+        if complete {
+            self.outputs.merge(&recount.outputs);
+            self.uncounted = None;
+        }
+        complete
     }
 
     // What it knows.
@@ -383,6 +456,12 @@ impl Collector {
         if let Some(place) = place(metric) {
             return Cow::Borrowed(&self.distributions[place]);
         }
+        if metric == Metric::Tpot {
+            return match self.outputs() {
+                Cow::Borrowed(outputs) => Cow::Borrowed(&outputs.tpot),
+                Cow::Owned(outputs) => Cow::Owned(outputs.tpot),
+            };
+        }
         match self.gaps.all_single() {
             Some(gaps) => Cow::Borrowed(gaps),
             None if metric == Metric::Itl => Cow::Owned(self.gaps.itl()),
@@ -412,7 +491,13 @@ impl Collector {
     /// Tokens of the successes of the measured phase.
     #[must_use]
     pub fn tokens(&self) -> Tokens {
-        self.tokens
+        let source = self.outputs().tokens;
+        Tokens {
+            input: self.input_tokens,
+            input_counted: self.input_counted,
+            output: source.usage + source.tokenizer + source.events,
+            source,
+        }
     }
 
     /// Content events of the successes of the measured phase.
@@ -450,29 +535,42 @@ impl Collector {
     /// What successes brought within the window.
     #[must_use]
     pub fn volume_in_window(&self) -> Volume {
-        self.volume
+        self.volume.with(&self.outputs())
     }
 
     /// The rates over the window; `None` when it has no length.
     #[must_use]
     pub fn throughput(&self) -> Option<Throughput> {
-        Throughput::new(&self.volume, self.duration()?)
+        Throughput::new(&self.volume_in_window(), self.duration()?)
     }
 
     /// Goodput and how each SLO fared; `None` without SLOs.
     #[must_use]
     pub fn goodput(&self) -> Option<Goodput> {
+        let outputs = self.outputs();
         let good = Volume {
-            requests: self.volume.good_requests,
+            requests: outputs.good_in_window,
             ..Volume::default()
         };
         let rates = self
             .duration()
             .and_then(|duration| Throughput::new(&good, duration));
         self.judge
-            .goodput(rates.map(|rates| rates.requests_per_s), |slo| {
+            .goodput(&outputs, rates.map(|rates| rates.requests_per_s), |slo| {
                 self.distribution(slo.metric).percentile(slo.percentile?)
             })
+    }
+
+    /// Of all successes, however their tokens are counted.
+    fn outputs(&self) -> Cow<'_, Outputs> {
+        match &self.uncounted {
+            Some(uncounted) if uncounted.requests > 0 => {
+                let mut outputs = self.outputs.clone();
+                outputs.merge(uncounted);
+                Cow::Owned(outputs)
+            }
+            _ => Cow::Borrowed(&self.outputs),
+        }
     }
 
     /// Slots occupied, submission to reaping, time-weighted, from first reaching the target until
@@ -532,21 +630,11 @@ fn value_ns(finished: &Finished<'_>, log: &GapLog, metric: Metric) -> Option<f64
         Metric::Ttft => timeline.ttft(),
         Metric::TtftFromSchedule => timeline.ttft_from_schedule(),
         Metric::Ttfo => timeline.ttfo(),
-        Metric::Tpot => return finished.tpot(),
         Metric::Itl => return log.itl_mean(),
         Metric::Icl => return log.icl_mean(),
         _ => None,
     };
     span.map(|span| span.0 as f64)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "spans are not negative, and longer ones than u64 saturate"
-)]
-fn nearest(ns: f64) -> Nanos {
-    Nanos((ns + 0.5) as u64)
 }
 
 impl Counts {
@@ -564,15 +652,5 @@ impl Arrived {
         self.scheduled += other.scheduled;
         self.submitted += other.submitted;
         self.never_sent += other.never_sent;
-    }
-}
-
-impl Tokens {
-    fn merge(&mut self, other: &Self) {
-        self.input += other.input;
-        self.output += other.output;
-        self.source.usage += other.source.usage;
-        self.source.tokenizer += other.source.tokenizer;
-        self.source.events += other.source.events;
     }
 }

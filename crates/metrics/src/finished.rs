@@ -51,12 +51,17 @@ pub struct Finished<'a> {
     pub streamed: bool,
     /// The last non-null finish reason.
     pub finish_reason: Option<&'a str>,
-    /// Prompt tokens by usage or tokenizer.
+    /// Prompt tokens by usage.
     pub input_tokens: Option<u32>,
+    /// Prompt tokens by a tokenizer; they count where the server told none.
+    pub input_counted: Option<u32>,
     /// Generated tokens by usage or tokenizer; `None` leaves it to the events of a stream.
     pub output_tokens: Option<u32>,
     /// Where `output_tokens` comes from.
     pub token_source: TokenSource,
+    /// Whether a tokenizer will count the output tokens after the run. Until then the request goes
+    /// by its events; see [`crate::Collector::recount`].
+    pub count_later: bool,
     /// Events with non-empty text, reasoning or tool-call delta; 1 for a plain answer with any.
     pub content_events: u32,
     /// Tokens of the first such event, where known: see [`crate::GapLog::first_event_tokens`].
@@ -84,8 +89,10 @@ impl Finished<'_> {
             streamed,
             finish_reason: None,
             input_tokens: None,
+            input_counted: None,
             output_tokens: None,
             token_source: TokenSource::None,
+            count_later: false,
             content_events: 0,
             first_event_tokens: None,
             events_in_window: 0,
@@ -111,11 +118,11 @@ impl Finished<'_> {
     #[must_use]
     pub fn tpot(&self) -> Option<f64> {
         let (tokens, source) = self.output();
-        // Counted by events, the first event is one of them, whatever it carried.
-        let first = match source {
-            TokenSource::Events => None,
-            _ => self.first_event_tokens,
-        };
+        // Counted by events, the first event is one of them, whatever it carried; a tokenizer sees
+        // the whole text and not where its first event ended.
+        let first = self
+            .first_event_tokens
+            .filter(|_| source == TokenSource::Usage);
         self.timeline.tpot(tokens.filter(|_| self.streamed)?, first)
     }
 }

@@ -1,6 +1,7 @@
 use ridgeline_clock::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::outputs::Outputs;
 use crate::{Metric, Slo};
 
 /// What single requests are judged by: one limit for each metric that has an SLO.
@@ -9,7 +10,6 @@ pub(crate) struct Judge {
     slos: Vec<Slo>,
     limits: Vec<RequestLimit>,
     judged: u64,
-    good: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,7 @@ struct RequestLimit {
     metric: Metric,
     #[serde(with = "crate::ns")]
     limit: Nanos,
+    /// Not of TPOT: [`Outputs`] has it.
     met: u64,
 }
 
@@ -74,32 +75,40 @@ impl Judge {
             slos: slos.to_vec(),
             limits,
             judged: 0,
-            good: 0,
         }
     }
 
-    /// A success. `value_ns` has the request's figures; tells whether it was good.
+    /// A success. `value_ns` has the request's figures; tells whether it met every limit but that of
+    /// TPOT, which is for [`meets_tpot`](Self::meets_tpot).
     ///
-    /// A request too short to have a TPOT or gaps meets their limits; one without a first token, a
-    /// first output or a last token misses theirs.
+    /// A request too short to have gaps meets their limits; one without a first token, a first output
+    /// or a last token misses theirs.
     pub(crate) fn success(&mut self, value_ns: impl Fn(Metric) -> Option<f64>) -> bool {
-        if self.limits.is_empty() {
-            return false;
-        }
-        self.judged += 1;
-        let mut good = true;
-        for limit in &mut self.limits {
-            let absent = matches!(limit.metric, Metric::Tpot | Metric::Itl | Metric::Icl);
+        self.judged += u64::from(self.has_limits());
+        let mut met_all = true;
+        let others = self.limits.iter_mut().filter(|l| l.metric != Metric::Tpot);
+        for limit in others {
+            let absent = matches!(limit.metric, Metric::Itl | Metric::Icl);
             let met = value_ns(limit.metric).map_or(absent, |ns| ns <= limit.limit.0 as f64);
             limit.met += u64::from(met);
-            good &= met;
+            met_all &= met;
         }
-        self.good += u64::from(good);
-        good
+        met_all
+    }
+
+    /// Whether a success with this TPOT meets its limit, if it has one; an answer too short to have a
+    /// TPOT does.
+    pub(crate) fn meets_tpot(&self, tpot_ns: Option<f64>) -> bool {
+        let mut of_tpot = self.limits.iter().filter(|l| l.metric == Metric::Tpot);
+        of_tpot.all(|limit| tpot_ns.is_none_or(|ns| ns <= limit.limit.0 as f64))
+    }
+
+    pub(crate) fn has_limits(&self) -> bool {
+        !self.limits.is_empty()
     }
 
     pub(crate) fn failure(&mut self) {
-        self.judged += u64::from(!self.limits.is_empty());
+        self.judged += u64::from(self.has_limits());
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
@@ -108,7 +117,6 @@ impl Judge {
             "shards of one run have the same SLOs"
         );
         self.judged += other.judged;
-        self.good += other.good;
         for (limit, other) in self.limits.iter_mut().zip(&other.limits) {
             limit.met += other.met;
         }
@@ -117,17 +125,22 @@ impl Judge {
     /// `None` without SLOs.
     pub(crate) fn goodput(
         &self,
+        outputs: &Outputs,
         requests_per_s: Option<f64>,
         percentile: impl Fn(&Slo) -> Option<Nanos>,
     ) -> Option<Goodput> {
         let share = |count: u64| (self.judged > 0).then(|| count as f64 / self.judged as f64);
         let attainment = |slo: &Slo| {
             let value = percentile(slo);
-            let met = self.limits.iter().find(|limit| limit.metric == slo.metric);
+            let limit = self.limits.iter().find(|limit| limit.metric == slo.metric);
+            let met = limit.map(|limit| match limit.metric {
+                Metric::Tpot => outputs.tpot_met,
+                _ => limit.met,
+            });
             Attainment {
                 slo: *slo,
                 limit_ns: slo.limit.0,
-                share: met.and_then(|limit| share(limit.met)),
+                share: met.and_then(share),
                 value_ns: value.map(|value| value.0),
                 passed: slo
                     .percentile
@@ -136,9 +149,9 @@ impl Judge {
         };
         (!self.slos.is_empty()).then(|| Goodput {
             requests_per_s,
-            good: self.good,
+            good: outputs.good,
             judged: self.judged,
-            share: share(self.good),
+            share: share(outputs.good),
             slos: self.slos.iter().map(attainment).collect(),
         })
     }
@@ -155,6 +168,8 @@ impl Goodput {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outputs::Uncounted;
+    use crate::{Fate, Finished, Phase, Timeline};
 
     fn judge(slos: &str) -> Judge {
         Judge::new(&Slo::parse_all(slos).unwrap())
@@ -182,16 +197,34 @@ mod tests {
     #[test]
     fn a_request_is_good_when_it_meets_every_slo() {
         let mut judge = judge("ttft=100ns,tpot=10ns");
-        let of = |ttft: Option<f64>, tpot: Option<f64>| {
-            move |metric| if metric == Metric::Ttft { ttft } else { tpot }
+        let mut outputs = Outputs::default();
+        let mut good = |ttft: Option<f64>, tpot: Option<u64>| {
+            let about = Uncounted {
+                streamed: true,
+                events_in_window: 0,
+                done_in_window: true,
+                slos_met: judge.success(|metric| ttft.filter(|_| metric == Metric::Ttft)),
+            };
+            let finished = Finished {
+                timeline: Timeline {
+                    first_token: Some(Nanos(0)),
+                    last_token: Some(Nanos(tpot.unwrap_or(0))),
+                    ..Timeline::default()
+                },
+                output_tokens: Some(if tpot.is_some() { 2 } else { 1 }),
+                ..Finished::new(Phase::Measured, Fate::Ok, true)
+            };
+            let before = outputs.good;
+            outputs.add(&finished, &about, &judge);
+            outputs.good > before
         };
-        assert!(judge.success(of(Some(100.0), Some(10.0))));
-        assert!(!judge.success(of(Some(100.0), Some(10.5))));
-        assert!(!judge.success(of(Some(101.0), Some(1.0))));
-        assert!(judge.success(of(Some(1.0), None)), "one token has no TPOT");
-        assert!(!judge.success(of(None, None)), "no first token came");
+        assert!(good(Some(100.0), Some(10)));
+        assert!(!good(Some(100.0), Some(11)));
+        assert!(!good(Some(101.0), Some(1)));
+        assert!(good(Some(1.0), None), "one token has no TPOT");
+        assert!(!good(None, None), "no first token came");
         judge.failure();
-        let goodput = judge.goodput(Some(2.0), |_| None).unwrap();
+        let goodput = judge.goodput(&outputs, Some(2.0), |_| None).unwrap();
         assert_eq!(
             (goodput.good, goodput.judged, goodput.share),
             (2, 6, Some(2.0 / 6.0))
@@ -205,7 +238,7 @@ mod tests {
     fn percentiles_pass_at_their_limit_and_fail_beyond_or_without_samples() {
         let passed = |value: Option<u64>| {
             let goodput = judge("ttft:p90=100ns")
-                .goodput(None, |_| value.map(Nanos))
+                .goodput(&Outputs::default(), None, |_| value.map(Nanos))
                 .unwrap();
             assert_eq!(goodput.failed(), goodput.slos[0].passed == Some(false));
             goodput.slos[0].passed
@@ -213,6 +246,6 @@ mod tests {
         assert_eq!(passed(Some(100)), Some(true));
         assert_eq!(passed(Some(101)), Some(false));
         assert_eq!(passed(None), Some(false));
-        assert_eq!(judge("").goodput(None, |_| None), None);
+        assert_eq!(judge("").goodput(&Outputs::default(), None, |_| None), None);
     }
 }

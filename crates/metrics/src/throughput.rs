@@ -1,6 +1,8 @@
 use ridgeline_clock::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::outputs::Outputs;
+
 /// What ended issuing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -68,11 +70,19 @@ pub struct Volume {
 }
 
 impl Volume {
+    /// Adds what depends on the tokens of the answers.
+    pub(crate) fn with(self, outputs: &Outputs) -> Self {
+        Self {
+            good_requests: outputs.good_in_window,
+            output_tokens: outputs.tokens_in_window,
+            ..self
+        }
+    }
+
+    /// All but what depends on the tokens of the answers.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
-        self.good_requests += other.good_requests;
         self.input_tokens += other.input_tokens;
-        self.output_tokens += other.output_tokens;
         self.content_events += other.content_events;
         self.bytes += other.bytes;
     }

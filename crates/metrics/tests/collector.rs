@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use ridgeline_clock::{Arrival, Nanos};
 use ridgeline_metrics::{
     Collector, Convention, Counts, Distribution, Fate, Finished, GapLog, GapPool, Metric,
-    Percentile, Phase, Slo, Stopped, Timeline, TokenSource,
+    Percentile, Phase, Slo, Stopped, Timeline, TokenSource, Uncounted,
 };
 
 /// One content event: how long after the one before it, and its token count if it said so.
@@ -88,17 +88,30 @@ impl Request {
 
 /// Runs requests through a collector one after another.
 fn collect(requests: &[Request], slos: &[Slo], window_end: Option<u64>, blocks: u32) -> Collector {
+    collect_as(requests, slos, window_end, blocks, |_, finished| finished).0
+}
+
+/// The same with `adapt` between the request and what the collector is told; and what it answers.
+fn collect_as(
+    requests: &[Request],
+    slos: &[Slo],
+    window_end: Option<u64>,
+    blocks: u32,
+    adapt: impl Fn(usize, Finished<'static>) -> Finished<'static>,
+) -> (Collector, Vec<Option<Uncounted>>) {
     let (mut collector, mut pool) = (Collector::new(slos), GapPool::new(blocks));
+    let mut uncounted = Vec::new();
     let mut log = GapLog::new();
     collector.begin(Nanos::ZERO, 1);
     if let Some(end) = window_end {
         collector.stop(Nanos(end), Stopped::Duration);
     }
-    for request in requests {
+    for (place, request) in requests.iter().enumerate() {
         collector.issued(request.phase);
         log.begin(&mut pool, request.phase);
         feed(&mut collector, &mut log, &mut pool, request);
-        collector.finished(&request.finished(window_end), &mut log, &mut pool);
+        let finished = adapt(place, request.finished(window_end));
+        uncounted.push(collector.finished(&finished, &mut log, &mut pool));
         assert_eq!(
             pool.free_blocks(),
             blocks,
@@ -106,7 +119,7 @@ fn collect(requests: &[Request], slos: &[Slo], window_end: Option<u64>, blocks: 
         );
     }
     assert!(collector.conserved(0));
-    collector
+    (collector, uncounted)
 }
 
 /// Events without a count that come at the same time are told at once, as a read brings them.
@@ -396,6 +409,64 @@ proptest! {
     }
 
     #[test]
+    fn counting_tokens_after_the_run_is_counting_them_in_it(all in requests(), of in 1..300_u32) {
+        let slos = Slo::parse_all("ttft=500ms,itl:p90=9ms,tpot:p90=20ms").expect("three SLOs");
+        let end = Some(5_000_000_000);
+        let tokens = |place: usize| u32::try_from(place).expect("few") * 7 % of;
+        let known = |place: usize, finished: Finished<'static>| Finished {
+            output_tokens: Some(tokens(place)),
+            token_source: TokenSource::Tokenizer,
+            count_later: false,
+            ..finished
+        };
+        let later = |finished: &Finished<'_>| {
+            finished.output_tokens.is_none() && finished.content_events > 0
+        };
+        let said = |collector: &Collector| {
+            let distribution = collector.distribution(Metric::Tpot).into_owned();
+            (
+                (collector.tokens(), collector.volume_in_window(), distribution),
+                (collector.goodput(), collector.throughput()),
+            )
+        };
+        let (mut collector, uncounted) = collect_as(&all, &slos, end, 64, |_, finished| {
+            Finished { count_later: later(&finished), ..finished }
+        });
+        prop_assert_eq!(said(&collector), said(&collect(&all, &slos, end, 64)), "until then");
+        let mut recount = collector.recount();
+        for (place, (request, about)) in all.iter().zip(&uncounted).enumerate() {
+            let finished = request.finished(end);
+            let asked = request.phase == Phase::Measured && later(&finished);
+            prop_assert_eq!(about.is_some(), asked);
+            if let Some(about) = about && request.fate == Fate::Ok {
+                // Of the record only these are left.
+                let finished = Finished {
+                    timeline: Timeline {
+                        first_token: finished.timeline.first_token,
+                        last_token: finished.timeline.last_token,
+                        ..Timeline::default()
+                    },
+                    content_events: finished.content_events,
+                    ..Finished::new(Phase::Measured, Fate::Ok, false)
+                };
+                let before = collector.clone();
+                if recount.requests() < collector.uncounted() {
+                    prop_assert!(!collector.counted(&recount), "one is missing");
+                    prop_assert_eq!(&collector, &before);
+                }
+                recount.add(&known(place, finished), about);
+            }
+        }
+        prop_assert_eq!(recount.requests(), collector.uncounted());
+        prop_assert!(collector.counted(&recount));
+        prop_assert_eq!(collector.uncounted(), 0);
+        let (inside, _) = collect_as(&all, &slos, end, 64, |place, finished| {
+            if later(&finished) { known(place, finished) } else { finished }
+        });
+        prop_assert_eq!(said(&collector), said(&inside));
+    }
+
+    #[test]
     fn what_crosses_processes_is_the_same(all in requests()) {
         let slos = Slo::parse_all("ttft=500ms,itl:p99.9=9ms").expect("two SLOs");
         let collector = collect(&all, &slos, None, 64);
@@ -647,4 +718,27 @@ fn failures_before_anything_was_sent_are_told_apart() {
     let twice = collector.clone();
     collector.merge(&twice);
     assert_eq!(collector.unsent_failures(), 2);
+}
+
+#[test]
+fn a_tokenizer_counts_prompts_where_the_server_does_not() {
+    let mut collector = Collector::new(&[]);
+    let (mut log, mut pool) = (GapLog::new(), GapPool::new(1));
+    collector.begin(Nanos::ZERO, 1);
+    for (usage, counted) in [(Some(10), Some(7)), (None, Some(8)), (None, None)] {
+        collector.issued(Phase::Measured);
+        let finished = Finished {
+            timeline: Timeline {
+                done: Some(Nanos(9)),
+                ..Timeline::default()
+            },
+            input_tokens: usage,
+            input_counted: counted,
+            ..Finished::new(Phase::Measured, Fate::Ok, true)
+        };
+        collector.finished(&finished, &mut log, &mut pool);
+    }
+    let tokens = collector.tokens();
+    assert_eq!((tokens.input, tokens.input_counted), (18, 8));
+    assert_eq!(collector.volume_in_window().input_tokens, 18);
 }
