@@ -514,3 +514,144 @@ fn what_was_measured_is_shown_even_if_it_cannot_be_kept() {
     assert!(stdout(&output).contains("4 issued: 4 ok"));
     assert!(stderr(&output).contains("error: cannot write"));
 }
+
+/// A tokenizer of one token a character, so that no count of it is that of the events.
+const CHARACTERS: &str = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],
+    "normalizer":null,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"."},
+    "behavior":"Isolated","invert":false},"post_processor":null,"decoder":null,
+    "model":{"type":"WordLevel","vocab":{"[UNK]":0},"unk_token":"[UNK]"}}"#;
+
+/// A run whose server counts nothing, with `more` flags.
+fn uncounted(out: &str, more: &[&str]) -> Output {
+    let flags = [
+        "bench",
+        "--mock",
+        "--prompt",
+        "How long is a river?",
+        "--osl",
+        "9",
+        "--concurrency",
+        "4",
+        "--request-count",
+        "12",
+        "--warmup-requests",
+        "3",
+        "--slo",
+        "tpot=1us",
+        "--extra-body",
+        r#"{"stream_options":{"include_usage":false}}"#,
+        "--output-dir",
+        out,
+    ];
+    output(&[&flags[..], more].concat())
+}
+
+#[test]
+fn a_tokenizer_counts_what_the_server_does_not() {
+    let (keep, out) = folder();
+    let file = keep.path().join("tokenizer.json").display().to_string();
+    fs::write(&file, CHARACTERS).unwrap();
+    let run = uncounted(&out, &["--save-text", "--tokenizer", &file]);
+    assert_eq!(code(&run), 0, "{}{}", stdout(&run), stderr(&run));
+    assert!(stderr(&run).contains("counting the tokens of 12 answers"));
+    assert!(stdout(&run).contains("counted by a tokenizer"));
+    let tokenizer = ridgeline_workload::Tokenizer::open(&file).unwrap();
+    let (report, records) = (report(&out), records(&out));
+    assert_eq!(records.len(), 15);
+    let (mut output, mut tpot) = (0, 0);
+    for record in &records {
+        let text = record["text"].as_str().unwrap();
+        assert_eq!(record["output_tokens"], Value::Null);
+        assert_eq!(record["content_events"], 9);
+        assert_eq!(record.get("uncounted"), None);
+        if record["phase"] == "warmup" {
+            assert_eq!(record["token_source"], "events");
+            assert_eq!(record.get("counted_output_tokens"), None);
+            assert_eq!(record.get("counted_input_tokens"), None);
+            continue;
+        }
+        let tokens = u64::from(tokenizer.count(text).unwrap());
+        assert_eq!(tokens, text.chars().count() as u64);
+        assert_eq!(record["counted_output_tokens"], tokens);
+        assert_eq!(record["counted_input_tokens"], 20);
+        assert_eq!(record["token_source"], "tokenizer");
+        let at = |key: &str| record[key].as_u64().unwrap();
+        let (span, gaps) = (at("last_token_ns") - at("first_token_ns"), tokens - 1);
+        output += tokens;
+        tpot += (span + gaps / 2) / gaps;
+    }
+    assert!(output > 2 * 12 * 9, "not the events");
+    let tokens = &report["tokens"];
+    let expected = serde_json::json!({"usage": 0, "tokenizer": output, "events": 0});
+    assert_eq!(
+        (&tokens["source"], &tokens["output"]),
+        (&expected, &output.into())
+    );
+    assert_eq!(
+        (&tokens["input"], &tokens["input_counted"]),
+        (&240.into(), &240.into())
+    );
+    assert_eq!(tokens["note"], Value::Null);
+    let near = |found: &Value, expected: f64| {
+        let found = found.as_f64().unwrap();
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+    };
+    let (output, tpot) = (f64::from(u32::try_from(output).unwrap()), tpot as f64);
+    near(&report["tpot_ns"]["mean"], tpot / 12.0);
+    assert_eq!(report["tpot_ns"]["count"], 12);
+    let seconds = report["load"]["duration_ns"].as_f64().unwrap() / 1e9;
+    near(
+        &report["throughput"]["output_tokens_per_s"],
+        output / seconds,
+    );
+    let goodput = &report["goodput"];
+    assert_eq!(
+        (&goodput["judged"], &goodput["good"]),
+        (&12.into(), &0.into())
+    );
+    let names: Vec<_> = fs::read_dir(&out).unwrap().collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+}
+
+#[test]
+fn what_the_server_counts_is_not_counted_again() {
+    let (_keep, out) = folder();
+    let more = ["--save-text", "--tokenizer", "cl100k_base"];
+    let run = quick("8", &out, &more);
+    assert_eq!(code(&run), 0, "{}", stderr(&run));
+    assert!(!stderr(&run).contains("counting"));
+    for record in records(&out) {
+        assert_eq!(record["token_source"], "usage");
+        for absent in ["counted_output_tokens", "counted_input_tokens", "uncounted"] {
+            assert_eq!(record.get(absent), None);
+        }
+    }
+    let tokens = &report(&out)["tokens"];
+    let expected = serde_json::json!({"usage": 24, "tokenizer": 0, "events": 0});
+    assert_eq!(
+        (&tokens["source"], &tokens["input_counted"]),
+        (&expected, &0.into())
+    );
+}
+
+#[test]
+fn without_their_text_answers_go_by_their_events() {
+    let (_keep, out) = folder();
+    let counting = ["--save-text", "--tokenizer", "cl100k_base"];
+    for (more, note) in [
+        (&counting[1..], false),
+        (&counting[..1], false),
+        (&[&counting[..], &["--records", "none"]].concat(), true),
+    ] {
+        let run = uncounted(&out, more);
+        assert_eq!(code(&run), 0, "{}", stderr(&run));
+        let told = stderr(&run).contains("answers are counted from their records");
+        assert_eq!(told, note, "{more:?}");
+        let tokens = &report(&out)["tokens"];
+        let expected = serde_json::json!({"usage": 0, "tokenizer": 0, "events": 108});
+        assert_eq!(tokens["source"], expected, "{more:?}");
+        // `How long is a river?` has six.
+        let input = if more.contains(&"--tokenizer") { 72 } else { 0 };
+        assert_eq!(tokens["input"], input, "{more:?}");
+    }
+}

@@ -15,7 +15,7 @@ use crate::config::{BenchConfig, RecordsKind};
 use crate::progress::Progress;
 use crate::secrets;
 use crate::setup::{self, Setup};
-use crate::{file, folder, signals, terminal};
+use crate::{count, file, folder, signals, terminal};
 
 /// The flags of a run.
 #[derive(Args, Debug)]
@@ -58,8 +58,8 @@ pub(crate) fn command(args: &BenchArgs) -> Result<u8, Complaint> {
     if !quiet {
         announce(&setup, args.verbose);
     }
-    let (run, written) = drive(&setup, path, quiet)?;
-    let report = report(&setup, &run, written.as_ref(), path)?;
+    let ended = drive(&setup, path, quiet)?;
+    let report = report(&setup, &ended, path)?;
     // What was measured is shown even if it can't be kept.
     let kept = write_json(&report, path);
     let colour = terminal::has_colour();
@@ -116,12 +116,16 @@ fn announce(setup: &Setup, verbose: bool) {
     }
 }
 
-/// The run itself, and what became of its records.
-fn drive(
-    setup: &Setup,
-    folder: &Path,
-    quiet: bool,
-) -> Result<(RunResult, Option<Written>), Complaint> {
+/// A run that is over.
+struct Ended {
+    run: RunResult,
+    /// What became of its records, if there are any.
+    written: Option<Written>,
+    tokens_note: Option<String>,
+}
+
+/// The run itself.
+fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, Complaint> {
     let plan = &setup.plan;
     let control = Arc::new(Control::new(plan.shards));
     let wanted = setup.config.records != Some(RecordsKind::None);
@@ -150,21 +154,22 @@ fn drive(
     drop(progress);
     // Also after a failed run: what came is kept.
     let written = writer.map(RecordWriter::finish);
-    let run = run.map_err(|error| {
+    let mut run = run.map_err(|error| {
         Complaint::new(format!(
             "{error}; the run ended early, and its records are in {}",
             folder.display()
         ))
     })?;
-    Ok((run, written))
+    let tokens_note = count::count(setup, &mut run, written.as_ref(), &control, folder);
+    Ok(Ended {
+        run,
+        written,
+        tokens_note,
+    })
 }
 
-fn report(
-    setup: &Setup,
-    run: &RunResult,
-    written: Option<&Written>,
-    folder: &Path,
-) -> Result<Report, Complaint> {
+fn report(setup: &Setup, ended: &Ended, folder: &Path) -> Result<Report, Complaint> {
+    let run = &ended.run;
     let mut config = setup.config.clone();
     secrets::redact(&mut config.header);
     let mut report = Report::build(
@@ -178,7 +183,8 @@ fn report(
             version: env!("CARGO_PKG_VERSION").to_owned(),
             revision: option_env!("RIDGELINE_REVISION").map(str::to_owned),
             started_unix_ns: (run.started + realtime_bracket().offset).0,
-            written,
+            written: ended.written.as_ref(),
+            tokens_note: ended.tokens_note.clone(),
             shared_core: setup.placement.shared_core,
             limits: setup.verdict,
         },

@@ -232,7 +232,8 @@ pub(crate) struct BenchConfig {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_output_tokens: Option<u32>,
-    /// Lengths are exact under this vocabulary (cl100k_base, o200k_base) or tokenizer.json
+    /// Lengths are exact under this vocabulary (cl100k_base, o200k_base) or tokenizer.json; counts
+    /// prompts, and with --save-text answers, where the server does not
     #[arg(long, help_heading = "Prompts", value_name = "NAME|FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tokenizer: Option<String>,
@@ -317,7 +318,7 @@ pub(crate) struct BenchConfig {
     #[arg(long, value_enum, help_heading = "Output")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records: Option<RecordsKind>,
-    /// Keep the text of every answer in its record
+    /// Keep the text of every answer in its record; --tokenizer counts it where the server does not
     #[arg(long, help_heading = "Output", num_args = 0..=1, default_missing_value = "true",
           require_equals = true, value_name = "BOOL", hide_possible_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]

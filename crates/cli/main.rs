@@ -6,6 +6,7 @@ mod bench;
 mod bounds;
 mod complaint;
 mod config;
+mod count;
 mod endpoint;
 mod explain;
 mod file;

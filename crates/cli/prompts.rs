@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ridgeline_workload::{
     BodyOptions, Dataset, Endpoint, Format, Generator, Length, LoadOptions, Order, OutputLength,
-    Sampling, Source, Synthetic, Tokenizer, load, request,
+    Sample, Sampling, Source, Synthetic, Tokenizer, load, request,
 };
 
 use crate::complaint::Complaint;
@@ -24,6 +24,10 @@ const TOKENS_MAX: u64 = 32 << 20;
 #[derive(Debug)]
 pub(crate) struct Prompts {
     pub(crate) bodies: Vec<Bytes>,
+    /// The tokenizer that was named.
+    pub(crate) tokenizer: Option<Tokenizer>,
+    /// Tokens of each prompt under it; empty without one.
+    pub(crate) input_tokens: Vec<Option<u32>>,
     pub(crate) order: Order,
     /// In words: `4096 synthetic prompts, 128 tokens in, 64 out`.
     pub(crate) summary: String,
@@ -48,7 +52,11 @@ impl Prompts {
             .transpose()?;
         let order = order(config);
         if config.prompt.is_none() && config.dataset.is_none() {
-            return synthetic(config, tokenizer.as_ref(), &options, order);
+            let prompts = synthetic(config, tokenizer.as_ref(), &options, order)?;
+            return Ok(Self {
+                tokenizer,
+                ..prompts
+            });
         }
         let dataset = dataset(config, tokenizer.as_ref())?;
         let bodies = dataset
@@ -69,13 +77,42 @@ impl Prompts {
                 dataset.skipped, dataset.name
             ));
         }
+        let input_tokens = match &tokenizer {
+            Some(tokenizer) => count_inputs(&dataset.samples, tokenizer, config, order)?,
+            None => Vec::new(),
+        };
         Ok(Self {
             bodies,
+            tokenizer,
+            input_tokens,
             order,
             summary,
             notes,
         })
     }
+}
+
+/// The tokens of each prompt that the run can come to.
+fn count_inputs(
+    samples: &[Sample],
+    tokenizer: &Tokenizer,
+    config: &BenchConfig,
+    order: Order,
+) -> Result<Vec<Option<u32>>, Complaint> {
+    let requests = config.request_count.filter(|_| order == Order::Sequential);
+    let reached = requests.map_or(usize::MAX, |count| {
+        let all = count.saturating_add(config.warmup_requests.unwrap_or(0));
+        usize::try_from(all).unwrap_or(usize::MAX)
+    });
+    let mut counts = Vec::with_capacity(samples.len().min(reached));
+    for sample in samples.iter().take(reached) {
+        let count = match sample.input_tokens {
+            Some(known) => known,
+            None => sample.count_tokens(tokenizer)?,
+        };
+        counts.push(Some(count));
+    }
+    Ok(counts)
 }
 
 /// Writes what was decided into `config`.
@@ -254,10 +291,15 @@ fn synthetic(
         },
         tokenizer,
     )?;
-    let body = |index| -> Result<Bytes, Complaint> {
-        Ok(request::body(&generator.sample(index)?, options)?.into())
-    };
-    let bodies = (0..samples).map(body).collect::<Result<Vec<_>, _>>()?;
+    let mut bodies = Vec::with_capacity(samples as usize);
+    let mut input_tokens = Vec::new();
+    for index in 0..samples {
+        let sample = generator.sample(index)?;
+        bodies.push(request::body(&sample, options)?.into());
+        if tokenizer.is_some() {
+            input_tokens.push(sample.input_tokens);
+        }
+    }
     let out = match config.max_output_tokens {
         Some(most) => format!("at most {most} out"),
         None => format!("{osl} out"),
@@ -281,6 +323,8 @@ fn synthetic(
     let plural = if samples == 1 { "" } else { "s" };
     Ok(Prompts {
         bodies,
+        tokenizer: None,
+        input_tokens,
         order,
         summary: format!("{samples} synthetic prompt{plural}, {isl} tokens in, {out}"),
         notes,

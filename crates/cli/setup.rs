@@ -7,7 +7,7 @@ use ridgeline_engine::{Limits, Load, MemoryLine, Plan, Record, Requests, Target,
 use ridgeline_metrics::verdict::VerdictLimits;
 use ridgeline_net::Peer;
 use ridgeline_wire::openai::EndpointType;
-use ridgeline_workload::Order;
+use ridgeline_workload::{Order, Tokenizer};
 
 use crate::backend::Backend;
 use crate::bounds::Bounds;
@@ -27,6 +27,8 @@ pub(crate) const IN_FLIGHT_MAX: u32 = 4096;
 pub(crate) struct Setup {
     pub(crate) plan: Arc<Plan>,
     pub(crate) requests: Arc<Requests>,
+    /// The one that was named.
+    pub(crate) tokenizer: Option<Tokenizer>,
     pub(crate) backend: Backend,
     pub(crate) verdict: VerdictLimits,
     pub(crate) placement: Placement,
@@ -84,11 +86,13 @@ impl Setup {
             endpoint.template.clone(),
             prompts.bodies,
             plan.limits.send_inline_bytes,
-        );
+        )
+        .with_input_tokens(prompts.input_tokens);
         let mut notes = Vec::from_iter(fallback);
         notes.extend(endpoint.notes.iter().cloned());
         notes.extend(prompts.notes);
         notes.extend(placement.note());
+        notes.extend(unrecorded(&config));
         let summary = vec![
             ("target", target_words(&endpoint, &plan)),
             ("load", shape.describe()),
@@ -98,6 +102,7 @@ impl Setup {
         Ok(Self {
             plan: Arc::new(plan),
             requests: Arc::new(requests),
+            tokenizer: prompts.tokenizer,
             backend,
             verdict,
             placement,
@@ -136,6 +141,7 @@ fn plan(
         order,
         slos: config.slo.clone(),
         save_text: config.save_text == Some(true),
+        count_later: counts_later(config),
         save_events: config.save_events == Some(true),
         rx_timestamps: false,
         shards: placement.shards,
@@ -143,6 +149,23 @@ fn plan(
         run_id: 0,
         limits: Limits::default(),
     }
+}
+
+/// Whether answers that the server does not count are counted after the run.
+fn counts_later(config: &BenchConfig) -> bool {
+    config.save_text == Some(true)
+        && config.tokenizer.is_some()
+        && config.records != Some(RecordsKind::None)
+}
+
+/// What a user who asks for counted answers should know when they can't be counted.
+fn unrecorded(config: &BenchConfig) -> Option<String> {
+    let asked = config.save_text == Some(true) && config.tokenizer.is_some();
+    (asked && !counts_later(config)).then(|| {
+        "answers are counted from their records: with --records none the tokenizer counts prompts \
+         alone"
+            .to_owned()
+    })
 }
 
 fn limits(config: &BenchConfig) -> Result<Limits, Complaint> {

@@ -60,6 +60,7 @@ pub(crate) fn plan(load: Load, requests: u64) -> Plan {
         order: Order::Sequential,
         slos: Vec::new(),
         save_text: false,
+        count_later: false,
         save_events: false,
         rx_timestamps: true,
         shards: 1,

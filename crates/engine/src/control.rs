@@ -80,6 +80,12 @@ impl Control {
         self.wish().stop
     }
 
+    /// Whether it was asked to end at once.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.wish().cancel
+    }
+
     /// When the first phase began; stamps in files count from here. Known before the first record.
     #[must_use]
     pub fn started(&self) -> Nanos {

@@ -1,9 +1,10 @@
 use ridgeline_clock::Nanos;
-use ridgeline_metrics::{Fate, Finished, Phase, Timeline, TokenSource};
+use ridgeline_metrics::{Fate, Finished, Phase, Timeline, TokenSource, Uncounted};
 use ridgeline_wire::exchange::Exchange;
 use ridgeline_wire::openai::FinishReason;
 
 use crate::record::{Details, Outcome, Record};
+use crate::requests::Requests;
 use crate::shard::Shard;
 use crate::slot::{self, Slot};
 
@@ -25,10 +26,15 @@ impl Shard {
             Some(failure) => Outcome::Error(failure.kind),
             None => Outcome::Ok,
         };
-        let finished = finished(&slot.exchange, slot_facts(slot), outcome);
-        let token_source = finished.output().1;
-        self.collector
-            .finished(&finished, &mut slot.seen.gaps, &mut self.gap_pool);
+        let facts = slot_facts(slot, &self.requests, self.plan.count_later);
+        let finished = finished(&slot.exchange, facts, outcome);
+        let counts = Counts {
+            source: finished.output().1,
+            input: finished.input_counted,
+            uncounted: self
+                .collector
+                .finished(&finished, &mut slot.seen.gaps, &mut self.gap_pool),
+        };
         if slot.phase == Phase::Measured {
             let end = slot.timeline.done.unwrap_or(reaped);
             self.last_done = self.last_done.max(end);
@@ -36,7 +42,7 @@ impl Shard {
                 self.occupy(reaped, false);
             }
         }
-        self.push_record(slot_index, outcome, token_source);
+        self.push_record(slot_index, outcome, counts);
         let slot = &mut self.slots[slot_index as usize];
         slot.state = slot::State::Free;
         slot.connection = None;
@@ -55,7 +61,7 @@ impl Shard {
         self.collector.concurrency(now, self.occupied);
     }
 
-    fn push_record(&mut self, slot_index: u32, outcome: Outcome, token_source: TokenSource) {
+    fn push_record(&mut self, slot_index: u32, outcome: Outcome, counts: Counts) {
         let Some(records) = &mut self.records else {
             return;
         };
@@ -69,6 +75,8 @@ impl Shard {
         let (usage, content_events) = (answer.usage, answer.content_events);
         let saved = slot.exchange.take_saved();
         let events_at = slot.seen.events_at.as_mut().map(std::mem::take);
+        // Without its text there is nothing to count.
+        let uncounted = counts.uncounted.filter(|_| saved.is_some());
         let varies = message.is_some() || saved.is_some() || events_at.is_some();
         let record = Record {
             index: slot.index,
@@ -81,7 +89,8 @@ impl Shard {
             timeline: slot.timeline,
             connected: slot.connected,
             usage: usage.unwrap_or_default(),
-            token_source,
+            token_source: counts.source,
+            input_counted: counts.input,
             content_events,
             retries: slot.retries,
             harness_delay_max: slot.seen.harness_delay_max,
@@ -91,6 +100,7 @@ impl Shard {
                 Box::new(Details {
                     message,
                     saved,
+                    uncounted,
                     events_at,
                 })
             }),
@@ -101,8 +111,18 @@ impl Shard {
     }
 }
 
-/// What a slot knows of its request beside the answer.
+/// What a record says of tokens beside the server's usage.
+struct Counts {
+    source: TokenSource,
+    input: Option<u32>,
+    uncounted: Option<Uncounted>,
+}
+
+/// What is known of a request beside the answer.
 struct Facts {
+    input_counted: Option<u32>,
+    /// Whether what the server does not count can be counted after the run.
+    can_count: bool,
     timeline: Timeline,
     phase: Phase,
     events_at_stop: Option<u32>,
@@ -111,8 +131,10 @@ struct Facts {
     retries: u32,
 }
 
-fn slot_facts(slot: &Slot) -> Facts {
+fn slot_facts(slot: &Slot, requests: &Requests, can_count: bool) -> Facts {
     Facts {
+        input_counted: requests.input_tokens(slot.sample),
+        can_count,
         timeline: slot.timeline,
         phase: slot.phase,
         events_at_stop: slot.events_at_stop,
@@ -135,10 +157,14 @@ fn finished(exchange: &Exchange, facts: Facts, outcome: Outcome) -> Finished<'_>
         timeline: facts.timeline,
         finish_reason: answer.finish_reason.as_ref().map(FinishReason::as_str),
         input_tokens: usage.input_tokens,
+        input_counted: facts
+            .input_counted
+            .filter(|_| usage.input_tokens.is_none() && facts.phase == Phase::Measured),
         output_tokens: usage.output_tokens,
         token_source: usage
             .output_tokens
             .map_or(TokenSource::None, |_| TokenSource::Usage),
+        count_later: facts.can_count && usage.output_tokens.is_none() && answer.content_events > 0,
         content_events: answer.content_events,
         first_event_tokens: answer.first_event_tokens,
         events_in_window: facts.events_at_stop.unwrap_or(answer.content_events),

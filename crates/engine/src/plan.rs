@@ -83,6 +83,9 @@ pub struct Plan {
     pub slos: Vec<Slo>,
     /// Whether the text of answers is kept in the records.
     pub save_text: bool,
+    /// Whether output tokens that the server does not count are to be counted from the records
+    /// after the run; needs `save_text`.
+    pub count_later: bool,
     /// Whether the arrival of every content event is kept in the records.
     pub save_events: bool,
     /// Whether the kernel's receive stamps are used.

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use ridgeline_clock::Nanos;
-use ridgeline_metrics::{Phase, Timeline, TokenSource};
+use ridgeline_metrics::{Phase, Timeline, TokenSource, Uncounted};
 use ridgeline_wire::exchange::{ErrorKind, Saved};
 use ridgeline_wire::openai::{FinishReason, Usage};
 
@@ -42,6 +42,8 @@ pub struct Record {
     pub usage: Usage,
     /// Where the output token count of the summaries comes from.
     pub token_source: TokenSource,
+    /// Tokens of the input as a tokenizer counts them, where the server did not. Not of warm-up.
+    pub input_counted: Option<u32>,
     /// Events (or whole answers) with text, reasoning or a tool call.
     pub content_events: u32,
     /// Attempts beyond the first.
@@ -64,6 +66,8 @@ pub struct Details {
     pub message: Option<Cow<'static, str>>,
     /// Under `--save-text`.
     pub saved: Option<Box<Saved>>,
+    /// Where the output tokens are to be counted after the run, from what was saved.
+    pub uncounted: Option<Uncounted>,
     /// Under `--save-events`: arrival of each content event.
     pub events_at: Option<Vec<Nanos>>,
 }

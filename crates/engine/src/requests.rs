@@ -6,6 +6,8 @@ use ridgeline_wire::http1::RequestTemplate;
 pub struct Requests {
     template: RequestTemplate,
     bodies: Vec<Bytes>,
+    /// By sample; empty when nobody counted them.
+    input_tokens: Vec<Option<u32>>,
     inline_bytes: usize,
 }
 
@@ -18,8 +20,23 @@ impl Requests {
         Self {
             template,
             bodies,
+            input_tokens: Vec::new(),
             inline_bytes,
         }
+    }
+
+    /// The same with the tokens of each sample's input as a tokenizer counts them, for where the
+    /// server does not.
+    #[must_use]
+    pub fn with_input_tokens(mut self, input_tokens: Vec<Option<u32>>) -> Self {
+        self.input_tokens = input_tokens;
+        self
+    }
+
+    /// The tokens of a sample's input, where a tokenizer counted them.
+    #[must_use]
+    pub fn input_tokens(&self, sample: u32) -> Option<u32> {
+        self.input_tokens.get(sample as usize).copied().flatten()
     }
 
     /// How many samples there are.

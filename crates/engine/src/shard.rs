@@ -159,7 +159,11 @@ impl Shard {
             connections_opened: 0,
             carries: CarryPool::new(limits.carry_pool_bytes_max),
             gap_pool: GapPool::new(GapPool::blocks_for(slot_count, limits.gap_events)),
-            collector: Collector::new(&plan.slos),
+            collector: if plan.count_later {
+                Collector::new(&plan.slos).counting_later()
+            } else {
+                Collector::new(&plan.slos)
+            },
             records,
             records_dropped: 0,
             state: PhaseState {

@@ -159,6 +159,9 @@ pub struct LoadFigures {
 pub struct TokenFigures {
     /// Input tokens, where known.
     pub input: u64,
+    /// Those of them that a tokenizer counted, not the server.
+    #[serde(default)]
+    pub input_counted: u64,
     /// Output tokens.
     pub output: u64,
     /// Output tokens by the source of their count.
@@ -167,6 +170,8 @@ pub struct TokenFigures {
     pub content_events: u64,
     /// Output tokens per content event; `None` unless the server or a tokenizer counted all tokens.
     pub per_event: Option<f64>,
+    /// Why a count that was asked for is missing or incomplete.
+    pub note: Option<String>,
 }
 
 /// How the client fared.

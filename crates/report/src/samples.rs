@@ -90,6 +90,7 @@ pub(crate) fn plan(recipe: &Recipe) -> Plan {
         order: Order::Sequential,
         slos: Slo::parse_all(recipe.slos).unwrap(),
         save_text: false,
+        count_later: false,
         save_events: false,
         rx_timestamps: true,
         shards: 1,
@@ -244,6 +245,7 @@ pub(crate) fn context(plan: &Plan) -> Context<'_> {
         revision: None,
         started_unix_ns: 1_790_000_000_000_000_000,
         written: None,
+        tokens_note: None,
         shared_core: false,
         limits: VerdictLimits::default(),
     }

@@ -38,6 +38,8 @@ pub struct Context<'a> {
     pub started_unix_ns: u64,
     /// What became of the records; `None` when none were asked for.
     pub written: Option<&'a Written>,
+    /// Why a count of tokens that was asked for is missing or incomplete.
+    pub tokens_note: Option<String>,
     /// Whether a shard ran on the core of the embedded server.
     pub shared_core: bool,
     /// The limits of the verdict.
@@ -83,7 +85,7 @@ impl Report {
             itl_ns: summary(Metric::Itl),
             icl_ns: summary(Metric::Icl),
             connect_ns: summary(Metric::Connect),
-            tokens: tokens(collector),
+            tokens: tokens(collector, context),
             errors: collector.errors().to_map(),
             error_examples: examples(context.written),
             finish_reasons: collector.finish_reasons().to_map(),
@@ -225,16 +227,18 @@ fn requested_rate(schedule: &ScheduleSpec, plan: &Plan) -> Option<f64> {
     (time > 0.0 && time.is_finite()).then(|| requests / time)
 }
 
-fn tokens(collector: &Collector) -> TokenFigures {
+fn tokens(collector: &Collector, context: &Context<'_>) -> TokenFigures {
     let tokens = collector.tokens();
     let content_events = collector.content_events();
     let counted = tokens.source.events == 0 && content_events > 0;
     TokenFigures {
         input: tokens.input,
+        input_counted: tokens.input_counted,
         output: tokens.output,
         source: tokens.source,
         content_events,
         per_event: counted.then(|| float(tokens.output) / float(content_events)),
+        note: context.tokens_note.clone(),
     }
 }
 

@@ -237,7 +237,13 @@ fn rates(page: &mut Page, report: &Report) {
     } else {
         text.push_str(&format!(", counted by {}", counted.join(" and ")));
     }
+    if tokens.input_counted > 0 && (source.usage > 0 || source.tokenizer == 0) {
+        text.push_str("; prompts by a tokenizer");
+    }
     page.field("Tokens", &text);
+    if let Some(note) = &tokens.note {
+        page.more(&clean(note));
+    }
     if let Some(per_event) = tokens.per_event
         && (per_event - 1.0).abs() > 0.01
         && report.target.streaming

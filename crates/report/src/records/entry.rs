@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ridgeline_clock::Nanos;
 use ridgeline_engine::{Outcome, Record};
-use ridgeline_metrics::{Phase, Timeline, TokenSource};
+use ridgeline_metrics::{Phase, Timeline, TokenSource, Uncounted};
 use ridgeline_wire::openai::{ToolCalls, Usage};
 
 use super::line;
@@ -23,6 +23,7 @@ pub(super) struct Entry<'a> {
     pub(super) connected: Option<Nanos>,
     pub(super) usage: Usage,
     pub(super) token_source: TokenSource,
+    pub(super) input_counted: Option<u32>,
     pub(super) content_events: u32,
     pub(super) retries: u32,
     pub(super) harness_delay_max: Nanos,
@@ -30,6 +31,7 @@ pub(super) struct Entry<'a> {
     pub(super) message: Option<&'a str>,
     pub(super) saved: Option<Texts<'a>>,
     pub(super) events_at: Option<Cow<'a, [Nanos]>>,
+    pub(super) uncounted: Option<Uncounted>,
 }
 
 /// What an answer said.
@@ -58,6 +60,7 @@ impl<'a> Entry<'a> {
             connected: record.connected,
             usage: record.usage,
             token_source: record.token_source,
+            input_counted: record.input_counted,
             content_events: record.content_events,
             retries: record.retries,
             harness_delay_max: record.harness_delay_max,
@@ -73,6 +76,7 @@ impl<'a> Entry<'a> {
             events_at: details
                 .and_then(|details| details.events_at.as_deref())
                 .map(Cow::Borrowed),
+            uncounted: details.and_then(|details| details.uncounted),
         }
     }
 }

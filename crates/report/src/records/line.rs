@@ -6,6 +6,10 @@ use ridgeline_metrics::{Phase, TokenSource};
 
 use super::entry::{Entry, Texts};
 
+/// What an answer is told by whose tokens are to be counted; no text can hold it, for quotes in a text
+/// are escaped.
+pub(super) const UNCOUNTED: &str = ",\"uncounted\":";
+
 /// Appends the line of `entry`, line feed included. Stamps count from `start`.
 pub(super) fn write(out: &mut Vec<u8>, entry: &Entry<'_>, start: Nanos) {
     let mut line = Line {
@@ -40,6 +44,11 @@ pub(super) fn write(out: &mut Vec<u8>, entry: &Entry<'_>, start: Nanos) {
                 .number((at - start).0);
         }
         line.text("]");
+    }
+    if let Some(about) = &entry.uncounted {
+        // Last, so that a line says at its end whether it is to be counted: see `count`.
+        line.text(UNCOUNTED);
+        serde_json::to_writer(&mut *line.out, about).expect("numbers, and memory takes them");
     }
     line.text("}\n");
 }
@@ -77,12 +86,21 @@ fn tokens(line: &mut Line<'_>, entry: &Entry<'_>) {
         usage.reasoning_tokens.map(u64::from),
     );
     line.optional(",\"cached_tokens\":", usage.cached_tokens.map(u64::from));
-    line.text(match entry.token_source {
+    line.text(token_source(entry.token_source));
+    if entry.input_counted.is_some() {
+        let counted = entry.input_counted.map(u64::from);
+        line.optional(",\"counted_input_tokens\":", counted);
+    }
+}
+
+/// The member that says where the count of output tokens is from.
+pub(super) const fn token_source(source: TokenSource) -> &'static str {
+    match source {
         TokenSource::Usage => ",\"token_source\":\"usage\"",
         TokenSource::Tokenizer => ",\"token_source\":\"tokenizer\"",
         TokenSource::Events => ",\"token_source\":\"events\"",
         TokenSource::None => ",\"token_source\":null",
-    });
+    }
 }
 
 fn stamps(line: &mut Line<'_>, entry: &Entry<'_>, start: Nanos) {
@@ -197,6 +215,8 @@ mod tests {
         assert_eq!(line["submitted_ns"], Value::Null);
         assert_eq!(line["connected_ns"], 115);
         assert_eq!(line["event_ns"], json!([160, 190]));
+        assert_eq!(line["counted_input_tokens"], 7);
+        assert_eq!(line["uncounted"]["events_in_window"], 3);
     }
 
     #[test]

@@ -4,7 +4,13 @@
 //! as a queue is more than half full it writes a compact form to `records.spool` instead, and turns
 //! that into lines when the run is over. After a kill [`recover`] does the same for what is there.
 //! Records stand in the order in which the thread took them: that of completion within a shard.
+//!
+//! Three members are there only where they say something: `counted_input_tokens`, of a prompt whose
+//! tokens a tokenizer counted and the server did not; `counted_output_tokens`, the same of an answer,
+//! put in by [`count`] after the run; and until then, or when that was not possible, `uncounted`, what
+//! it needs to know.
 
+mod count;
 mod entry;
 mod line;
 mod recover;
@@ -16,6 +22,7 @@ mod writer;
 use std::io;
 use std::path::PathBuf;
 
+pub use count::{Counted, count};
 pub use recover::{Recovered, recover};
 pub use writer::{RecordWriter, Written};
 
@@ -56,6 +63,12 @@ pub enum RecordsError {
         /// Its size.
         bytes: usize,
     },
+    /// Records are still in the spool.
+    #[error("some records are still in {SPOOL}")]
+    Unconverted,
+    /// The user had it ended.
+    #[error("interrupted")]
+    GivenUp,
     /// The writing thread can't be started, or stopped by itself.
     #[error("the thread that writes records failed: {0}")]
     Thread(io::Error),

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use ridgeline_clock::Nanos;
 
+use super::count::UNFINISHED;
 use super::spool::{self, HEAD_BYTES, Head, Next};
 use super::{JSONL, RecordsError, SPOOL, line};
 
 /// Bytes read and written at a time.
-const BLOCK_BYTES: usize = 256 << 10;
+pub(super) const BLOCK_BYTES: usize = 256 << 10;
 
 /// What was found in a result folder whose run did not end by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub fn recover(folder: &Path) -> Result<Recovered, RecordsError> {
         Err(error) => return Err(RecordsError::file("open", &jsonl)(error)),
     };
     lock(&lines, &jsonl)?;
+    // A count of tokens that was killed: the lines that it was made from are all there.
+    let _ = fs::remove_file(folder.join(UNFINISHED));
     if spooled {
         return convert(&mut lines, folder);
     }

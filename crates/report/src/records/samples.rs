@@ -2,7 +2,7 @@
 
 use ridgeline_clock::Nanos;
 use ridgeline_engine::{Details, Outcome, Record};
-use ridgeline_metrics::{Phase, Timeline, TokenSource};
+use ridgeline_metrics::{Phase, Timeline, TokenSource, Uncounted};
 use ridgeline_wire::exchange::{ErrorKind, Saved};
 use ridgeline_wire::openai::Usage;
 
@@ -41,6 +41,7 @@ pub(super) fn success(index: u64) -> Record {
             ..Usage::default()
         },
         token_source: TokenSource::Usage,
+        input_counted: None,
         content_events: 5,
         retries: 0,
         harness_delay_max: Nanos(11),
@@ -68,6 +69,7 @@ pub(super) fn hostile(index: u64) -> Record {
             ..Usage::default()
         },
         token_source: TokenSource::Events,
+        input_counted: Some(7),
         retries: 1,
         details: Some(Box::new(Details {
             message: Some(HOSTILE.into()),
@@ -76,6 +78,12 @@ pub(super) fn hostile(index: u64) -> Record {
                 reasoning: HOSTILE.to_owned(),
                 ..Saved::default()
             })),
+            uncounted: Some(Uncounted {
+                streamed: true,
+                events_in_window: 3,
+                done_in_window: false,
+                slos_met: true,
+            }),
             events_at: Some(vec![START + Nanos(160), START + Nanos(190)]),
         })),
         ..success(index)
@@ -95,6 +103,7 @@ pub(super) fn cancelled(index: u64) -> Record {
         details: Some(Box::new(Details {
             message: None,
             saved: Some(Box::default()),
+            uncounted: None,
             events_at: Some(Vec::new()),
         })),
         ..success(index)

@@ -6,13 +6,14 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 18 × 8 | index, scheduled, started, harness_delay_max, stamp_width_max, connected, connect, submitted, first_byte, first_token, first_output, last_token, done, input, output, reasoning and cached tokens, http_status; of the last 13 `u64::MAX` means absent |
+//! | 19 × 8 | index, scheduled, started, harness_delay_max, stamp_width_max, connected, connect, submitted, first_byte, first_token, first_output, last_token, done, input, output, reasoning and cached tokens, http_status, input tokens by a tokenizer; of the last 14 `u64::MAX` means absent |
 //! | 5 × 4 | sample, shard, run_id, content_events, retries |
-//! | 4 × 1 | phase, outcome, token_source, and which of the following there are ([`MESSAGE`], [`SAVED`], [`EVENTS`]) |
+//! | 4 × 1 | phase, outcome, token_source, and which of the following there are ([`MESSAGE`], [`SAVED`], [`EVENTS`], [`UNCOUNTED`]) |
 //! | text | finish_reason, empty when there is none |
 //! | text | the error's message |
 //! | 3 texts | text, reasoning, tool calls as a JSON list |
 //! | u32, n × 8 | arrivals of the content events |
+//! | u32, 3 × 1 | of an answer whose tokens are to be counted: its events in the window, whether it was streamed, ended in the window and met the other SLOs |
 //!
 //! A text is its u32 length and that many bytes of UTF-8.
 
@@ -21,14 +22,14 @@ use std::io::{self, Read};
 
 use ridgeline_clock::Nanos;
 use ridgeline_engine::Outcome;
-use ridgeline_metrics::{Phase, Timeline, TokenSource};
+use ridgeline_metrics::{Phase, Timeline, TokenSource, Uncounted};
 use ridgeline_wire::exchange::ErrorKind;
 use ridgeline_wire::openai::Usage;
 
 use super::entry::{Entry, Texts};
 
 /// Name and version of the format.
-pub(super) const MAGIC: &[u8; 8] = b"RIDGSPL1";
+pub(super) const MAGIC: &[u8; 8] = b"RIDGSPL2";
 
 /// Bytes of the head.
 pub(super) const HEAD_BYTES: usize = 24;
@@ -39,6 +40,7 @@ pub(super) const ENTRY_BYTES_MAX: usize = 1 << 30;
 const MESSAGE: u8 = 1;
 const SAVED: u8 = 2;
 const EVENTS: u8 = 4;
+const UNCOUNTED: u8 = 8;
 const ABSENT: u64 = u64::MAX;
 
 /// What the head of a spool says.
@@ -99,7 +101,8 @@ pub(super) fn write(out: &mut Vec<u8>, entry: &Entry<'_>) -> Result<(), usize> {
     });
     put.u8(flag(entry.message.is_some(), MESSAGE)
         | flag(entry.saved.is_some(), SAVED)
-        | flag(entry.events_at.is_some(), EVENTS));
+        | flag(entry.events_at.is_some(), EVENTS)
+        | flag(entry.uncounted.is_some(), UNCOUNTED));
     put.text(entry.finish_reason.unwrap_or_default());
     if let Some(message) = entry.message {
         put.text(message);
@@ -112,6 +115,9 @@ pub(super) fn write(out: &mut Vec<u8>, entry: &Entry<'_>) -> Result<(), usize> {
     if let Some(events_at) = &entry.events_at {
         put.length(events_at.len());
         events_at.iter().for_each(|at| put.u64(at.0));
+    }
+    if let Some(uncounted) = entry.uncounted {
+        put.uncounted(uncounted);
     }
     let length = length_u32(out.len() - at - 4);
     out[at..at + 4].copy_from_slice(&length.to_le_bytes());
@@ -166,6 +172,7 @@ fn numbers(put: &mut Put<'_>, entry: &Entry<'_>) {
         usage.reasoning_tokens,
         usage.cached_tokens,
         entry.http_status.map(u32::from),
+        entry.input_counted,
     ] {
         put.u64(count.map_or(ABSENT, u64::from));
     }
@@ -228,6 +235,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Entry<'_>> {
         cached_tokens: take.count()?,
     };
     let http_status = take.count()?.and_then(|status| u16::try_from(status).ok());
+    let input_counted = take.count()?;
     let (sample, shard, run_id) = (take.u32()?, take.u32()?, take.u32()?);
     let (content_events, retries) = (take.u32()?, take.u32()?);
     let phase = match take.u8()? {
@@ -250,6 +258,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Entry<'_>> {
     let message = take.flagged(flags & MESSAGE, Take::text)?;
     let saved = take.flagged(flags & SAVED, Take::texts)?;
     let events_at = take.flagged(flags & EVENTS, Take::stamps)?;
+    let uncounted = take.flagged(flags & UNCOUNTED, Take::uncounted)?;
     take.0.is_empty().then_some(Entry {
         index,
         sample,
@@ -263,6 +272,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Entry<'_>> {
         connected,
         usage,
         token_source,
+        input_counted,
         content_events,
         retries,
         harness_delay_max,
@@ -270,6 +280,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Entry<'_>> {
         message,
         saved,
         events_at: events_at.map(Cow::Owned),
+        uncounted,
     })
 }
 
@@ -299,6 +310,13 @@ impl Put<'_> {
     fn text(&mut self, text: &str) {
         self.length(text.len());
         self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn uncounted(&mut self, about: Uncounted) {
+        self.u32(about.events_in_window);
+        for yes in [about.streamed, about.done_in_window, about.slos_met] {
+            self.u8(u8::from(yes));
+        }
     }
 }
 
@@ -370,6 +388,15 @@ impl<'a> Take<'a> {
         })
     }
 
+    fn uncounted(&mut self) -> Option<Uncounted> {
+        Some(Uncounted {
+            events_in_window: self.u32()?,
+            streamed: self.u8()? != 0,
+            done_in_window: self.u8()? != 0,
+            slos_met: self.u8()? != 0,
+        })
+    }
+
     fn stamps(&mut self) -> Option<Vec<Nanos>> {
         let count = self.u32()? as usize;
         let mut stamps = Self(self.bytes(count.checked_mul(8)?)?);
@@ -436,7 +463,7 @@ mod tests {
         };
         let mut bytes = head.to_bytes();
         assert_eq!(Head::from_bytes(&bytes), Some(head));
-        bytes[7] = b'2';
+        bytes[7] = b'1';
         assert_eq!(Head::from_bytes(&bytes), None);
     }
 }

@@ -40,6 +40,8 @@ pub struct Written {
     pub unconverted: u64,
     /// Records that could not be written.
     pub lost: u64,
+    /// Records taken whose output tokens are to be counted: see [`super::count`].
+    pub uncounted: u64,
     /// Why not: the first thing that went wrong.
     pub error: Option<RecordsError>,
     /// The first message of each kind of error in the measured phase.
@@ -209,6 +211,7 @@ impl Writing {
 
     fn write(&mut self, record: &Record) {
         let entry = Entry::of(record);
+        self.written.uncounted += u64::from(entry.uncounted.is_some());
         if let (Outcome::Error(kind), Phase::Measured) = (entry.outcome, entry.phase) {
             self.written.error_examples.entry(kind).or_insert_with(|| {
                 let message = entry.message.unwrap_or_else(|| kind.as_str());
