@@ -255,8 +255,9 @@ impl Room {
         } else {
             self.descriptors * u64::from(self.shards)
         };
-        // A shard has an eighth more connections than slots, for those still closing.
-        let by_descriptors = (by_descriptors / 9 * 8).saturating_sub(16 * u64::from(self.shards));
+        // A shard has more connections than slots: see `Limits::connections`.
+        let spare = 16 * u64::from(self.shards);
+        let by_descriptors = by_descriptors.saturating_sub(spare) / 17 * 16;
         let room = self.ports.unwrap_or(u64::MAX).min(by_descriptors).max(1);
         let mock = self.mock.unwrap_or(u32::MAX);
         wanted

@@ -1,4 +1,4 @@
-use ridgeline_metrics::GapPool;
+use ridgeline_metrics::{Collector, GapPool};
 use ridgeline_wire::exchange::ExchangeLimits;
 
 /// Every bound of a run, fixed before it starts. Memory is their sum: see [`Limits::memory`].
@@ -109,6 +109,8 @@ impl Limits {
                 GapPool::BLOCK_BYTES,
                 shards * u64::from(GapPool::blocks_for(slots, self.gap_events)),
             ),
+            // The numbers of a run, of a fixed size.
+            line("histograms", Collector::new(&[]).bytes_allocated(), shards),
             // What the kernel receives into.
             line(
                 "receive buffers",

@@ -180,14 +180,6 @@ impl Collector {
         }
     }
 
-    /// Whether an event that comes now counts for the throughput: `events_in_window` of
-    /// [`Finished`] counts those.
-    #[must_use]
-    #[inline]
-    pub fn is_open(&self) -> bool {
-        self.window.start.is_some() && self.window.end.is_none()
-    }
-
     /// The schedule produced `arrivals` more in the measured window. Those that the shard had no time
     /// to take up are part of it.
     pub fn due(&mut self, arrivals: u64) {

@@ -66,7 +66,7 @@ pub struct Finished<'a> {
     pub content_events: u32,
     /// Tokens of the first such event, where known: see [`crate::GapLog::first_event_tokens`].
     pub first_event_tokens: Option<u32>,
-    /// Content events that came before issuing ended: see [`crate::Collector::is_open`].
+    /// Content events that came before issuing ended: those count for the throughput.
     pub events_in_window: u32,
     /// Response bytes, heads and framing included.
     pub received_bytes: u64,
