@@ -655,3 +655,18 @@ fn without_their_text_answers_go_by_their_events() {
         assert_eq!(tokens["input"], input, "{more:?}");
     }
 }
+
+#[test]
+fn a_reader_that_goes_away_is_no_mistake() {
+    for arguments in [&["config", "schema"][..], &["config", "init"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let run = ridgeline(arguments)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = run.wait_with_output().unwrap();
+        assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
+    }
+}

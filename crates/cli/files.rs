@@ -11,7 +11,7 @@ use crate::config::{BenchConfig, EndpointKind};
 use crate::endpoint::Address;
 use crate::prompts::{self, Prompts};
 use crate::shape::Shape;
-use crate::{file, machine, placement, setup};
+use crate::{file, machine, placement, setup, terminal};
 
 /// What `config init` writes.
 pub(crate) const EXAMPLE: &str = include_str!("example.yaml");
@@ -35,7 +35,7 @@ pub(crate) enum ConfigCommand {
 
 /// Runs one.
 pub(crate) fn command(command: &ConfigCommand) -> Result<u8, Complaint> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::Results::new();
     match command {
         ConfigCommand::Init { file: None } => out.write_all(EXAMPLE.as_bytes())?,
         ConfigCommand::Init { file: Some(path) } => {

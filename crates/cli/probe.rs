@@ -17,7 +17,7 @@ use crate::explain::{Explainer, printable};
 use crate::network::Stream;
 use crate::prompts::Prompts;
 use crate::secrets::{REDACTED, is_secret};
-use crate::setup;
+use crate::{setup, terminal};
 
 /// Exit code when the request failed.
 const FAILED: u8 = 4;
@@ -58,7 +58,7 @@ pub(crate) fn command(args: &ProbeArgs) -> Result<u8, Complaint> {
         .template
         .write_head(0, body.len() as u64, &mut head);
     let peer = &endpoint.peers[0];
-    let mut out = io::stdout().lock();
+    let mut out = terminal::Results::new();
     for note in endpoint.notes.iter().chain(&prompts.notes) {
         writeln!(out, "note: {note}")?;
     }

@@ -7,15 +7,44 @@ use crate::complaint::Complaint;
 /// Columns where nobody says how many there are.
 const WIDTH: usize = 80;
 
-/// Writes a result. A reader that went away, as `head` does, is no mistake.
-pub(crate) fn print(text: &str) -> Result<(), Complaint> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Complaint::new(format!("cannot write to stdout: {error}")))
-        }
-        _ => Ok(()),
+/// Where results go. A reader that went away, as `head` does, is no mistake: the rest is for
+/// nobody.
+#[derive(Debug)]
+pub(crate) struct Results(io::StdoutLock<'static>);
+
+impl Results {
+    pub(crate) fn new() -> Self {
+        Self(io::stdout().lock())
     }
+}
+
+impl Write for Results {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        heard(self.0.write(bytes), bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        heard(self.0.flush(), ())
+    }
+}
+
+/// `written`, or `all` when the reader went away.
+fn heard<T>(written: io::Result<T>, all: T) -> io::Result<T> {
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(all),
+        Err(error) => Err(io::Error::new(
+            error.kind(),
+            format!("cannot write to stdout: {error}"),
+        )),
+        written => written,
+    }
+}
+
+/// Writes a result.
+pub(crate) fn print(text: &str) -> Result<(), Complaint> {
+    let mut out = Results::new();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 /// Writes a line that is no result.
