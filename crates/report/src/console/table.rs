@@ -112,7 +112,9 @@ fn name(metric: Metric, report: &Report) -> &'static str {
         .is_some_and(|per| !(0.99..=1.01).contains(&per));
     match metric {
         // Gaps between events that are not a token each, and nobody says how many each carries.
-        Metric::Itl if per_event && report.icl_ns == report.itl_ns => "ITL (per event)",
+        Metric::Itl if per_event && report.target.streaming && report.icl_ns == report.itl_ns => {
+            "ITL (per event)"
+        }
         Metric::Ttft => "TTFT",
         Metric::TtftFromSchedule => "TTFT from schedule",
         Metric::Ttfo => "TTFO",
