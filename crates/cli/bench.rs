@@ -108,7 +108,9 @@ fn announce(setup: &Setup, verbose: bool) {
             "memory     {document} for each answer that is one document"
         ));
         if setup.plan.save_text {
-            terminal::note("memory     the text of each answer until it is written");
+            terminal::note(&format!(
+                "memory     {document} for the text of each answer until it is written"
+            ));
         }
     }
     for note in &setup.notes {

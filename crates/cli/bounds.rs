@@ -46,10 +46,12 @@ bounds!(
     head_bytes_max: usize = 1_024u64 to 16_777_216u64,
     /// One event of a stream, bytes.
     event_bytes_max: usize = 1_024u64 to 1_073_741_824u64,
-    /// The body of an answer that is not a stream, bytes.
+    /// The body of an answer that is not a stream, and the saved text of one that is, bytes.
     body_bytes_max: usize = 1_024u64 to 1_073_741_824u64,
     /// Lent by each shard to connections whose cut event is large, bytes.
     carry_pool_bytes_max: usize = 65_536u64 to 17_179_869_184u64,
+    /// Arrivals of content events kept per request, with save-events; later ones only count.
+    events_saved_max: usize = 1u64 to 1_073_741_824u64,
     /// Finished requests that may wait for the thread that writes records, per shard.
     records_queued_max: usize = 64u64 to 16_777_216u64,
     /// Receive buffers of a ring: size of each, bytes.

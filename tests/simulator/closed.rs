@@ -181,3 +181,16 @@ fn the_same_seed_gives_the_same_run() {
     let (first, second) = (shaped(), shaped());
     assert!(first == second);
 }
+
+#[test]
+fn arrivals_are_saved_up_to_their_bound() {
+    let mut plan = plan(Load::Closed { concurrency: 1 }, 2);
+    plan.save_events = true;
+    plan.limits.events_saved_max = 3;
+    let out = run(plan, Endpoint::new(MS, MS, 5));
+    for record in &out.records {
+        let saved = record.details.as_ref().and_then(|d| d.events_at.as_ref());
+        assert_eq!((record.content_events, saved.map(Vec::len)), (5, Some(3)));
+    }
+    assert_eq!(out.records.len(), 2);
+}

@@ -12,7 +12,7 @@ pub struct Limits {
     pub head_bytes_max: usize,
     /// One event of a stream.
     pub event_bytes_max: usize,
-    /// The body of an answer that is not a stream.
+    /// The body of an answer that is not a stream, and the text of one that is, when it is saved.
     pub body_bytes_max: usize,
     /// Kept per connection for the start of an event or line that a read cut.
     pub carry_inline_bytes: usize,
@@ -25,6 +25,8 @@ pub struct Limits {
     /// Gaps per slot, in a pool of the shard, that wait for their request to succeed. Longer
     /// streams borrow what others leave; beyond that gaps are pooled early, and counted.
     pub gap_events: u32,
+    /// Arrivals of content events kept per request, when they are saved; later ones only count.
+    pub events_saved_max: usize,
     /// Finished requests that may wait for the thread that writes records, per shard.
     pub records_queued_max: usize,
     /// Provided receive buffers of a ring: size of each.
@@ -46,6 +48,7 @@ impl Default for Limits {
             template_bytes_max: 512,
             send_inline_bytes: 768,
             gap_events: 128,
+            events_saved_max: 1 << 20,
             records_queued_max: 1 << 16,
             receive_buffer_bytes: 64 << 10,
             receive_buffers: 128,

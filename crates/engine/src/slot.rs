@@ -55,6 +55,7 @@ pub(crate) struct Seen {
     pub(crate) stamp_width_max: Nanos,
     /// Arrivals of content events, under `--save-events` only.
     pub(crate) events_at: Option<Vec<Nanos>>,
+    events_saved_max: usize,
 }
 
 impl Slot {
@@ -81,6 +82,7 @@ impl Slot {
                 harness_delay_max: Nanos::ZERO,
                 stamp_width_max: Nanos::ZERO,
                 events_at: save_events.then(Vec::new),
+                events_saved_max: limits.events_saved_max,
             },
         }
     }
@@ -162,7 +164,7 @@ impl Observer for ReadObserver<'_> {
         let (gaps, at) = (&mut self.seen.gaps, event.arrival.at);
         self.collector.content_counted(gaps, self.pool, at, tokens);
         if let Some(events_at) = &mut self.seen.events_at {
-            events_at.push(at);
+            keep(events_at, at, 1, self.seen.events_saved_max);
         }
     }
 
@@ -171,7 +173,12 @@ impl Observer for ReadObserver<'_> {
         self.count += count;
         self.pending += count;
         if let Some(events_at) = &mut self.seen.events_at {
-            events_at.extend(std::iter::repeat_n(arrival.at, count as usize));
+            keep(events_at, arrival.at, count, self.seen.events_saved_max);
         }
     }
+}
+
+fn keep(events_at: &mut Vec<Nanos>, at: Nanos, count: u32, most: usize) {
+    let room = most.saturating_sub(events_at.len());
+    events_at.extend(std::iter::repeat_n(at, room.min(count as usize)));
 }

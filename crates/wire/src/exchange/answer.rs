@@ -197,6 +197,13 @@ pub struct Saved {
     pub tool_calls: ToolCalls,
 }
 
+impl Saved {
+    /// Bytes that it takes, about.
+    pub(super) const fn bytes(&self) -> usize {
+        self.text.len() + self.reasoning.len() + self.tool_calls.bytes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -62,7 +62,7 @@ pub struct ExchangeLimits {
     /// What one event has around its text, bytes; longer ones are parsed in full each time. The
     /// only buffer of an exchange, allocated once.
     pub template_bytes_max: usize,
-    /// A body that is one JSON document, bytes.
+    /// A body that is one JSON document, bytes; and what is saved of a stream, give or take a read.
     pub body_bytes_max: usize,
 }
 
@@ -215,11 +215,22 @@ impl Exchange {
                 break Progress::Done { reusable: false };
             }
         };
+        let progress = self.bound(progress);
         self.answer.received_bytes += (bytes.len() - input.len()) as u64;
         if let Progress::Done { .. } = progress {
             self.finish(carry, pool, arrival.at);
         }
         progress
+    }
+
+    /// A stream without end must not fill the memory with what is saved of it.
+    fn bound(&mut self, progress: Progress) -> Progress {
+        let saved = self.saved.as_ref().map_or(0, |saved| saved.bytes());
+        if saved <= self.body_bytes_max || progress != Progress::More {
+            return progress;
+        }
+        self.lose(|| "the text to be saved is beyond its limit");
+        Progress::Done { reusable: false }
     }
 
     /// The connection ended, by FIN or else by RST. The outcome is final after this.

@@ -119,6 +119,35 @@ fn counted(text: &str, total: &str) -> String {
 }
 
 #[test]
+fn a_stream_without_end_is_not_saved_without_end() {
+    let calls = |index: u32| {
+        format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{{\"index\":{index},\
+             \"function\":{{\"arguments\":\"{}\"}}}}]}}}}]}}\n\n",
+            "a".repeat(90)
+        )
+    };
+    for event in [
+        &(|_| token(&"x".repeat(100))) as &dyn Fn(u32) -> String,
+        &|_| token(&"x".repeat(100)).replace("content", "reasoning"),
+        &calls,
+    ] {
+        let events: Vec<String> = (0..99).map(event).collect();
+        let mut reads = vec![HEAD.as_bytes()];
+        reads.extend(events.iter().map(String::as_bytes));
+        let outcome = play(true, &reads, End::Open);
+        fails(
+            &outcome,
+            ErrorKind::Oversize,
+            "the text to be saved is beyond its limit",
+        );
+        assert_eq!(outcome.progress, Progress::Done { reusable: false });
+        assert!(outcome.saved.bytes() <= 4096 + 200);
+        assert!((15..=41).contains(&outcome.tokens.len()));
+    }
+}
+
+#[test]
 fn messages_say_what_was_wrong() {
     fails(
         &stream(&(token("a") + "data: {\"choices\":[{\"delta\":{\"content\":\"b}}]}\n\n")),

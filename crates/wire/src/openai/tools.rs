@@ -16,9 +16,18 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
+impl ToolCall {
+    const fn bytes(&self) -> usize {
+        self.id.len() + self.name.len() + self.arguments.len()
+    }
+}
+
 /// The tool calls of an answer, merged by index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolCalls(BTreeMap<u64, ToolCall>);
+pub struct ToolCalls {
+    calls: BTreeMap<u64, ToolCall>,
+    bytes: usize,
+}
 
 impl ToolCalls {
     /// Takes the fragments in a `tool_calls` list or a `function_call` object.
@@ -37,7 +46,9 @@ impl ToolCalls {
     }
 
     fn add(&mut self, fragment: Fragment<'_>) {
-        let call = self.0.entry(fragment.index).or_default();
+        let known = self.calls.len();
+        let call = self.calls.entry(fragment.index).or_default();
+        let before = call.bytes();
         if call.id.is_empty() {
             fragment.id.push_onto(&mut call.id);
         }
@@ -45,23 +56,31 @@ impl ToolCalls {
             fragment.name.push_onto(&mut call.name);
         }
         fragment.arguments.push_onto(&mut call.arguments);
+        self.bytes += call.bytes() - before;
+        self.bytes += (self.calls.len() - known) * size_of::<ToolCall>();
+    }
+
+    /// Bytes that they take, about.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// No call at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.calls.is_empty()
     }
 
     /// Each call with its index, in order of it.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &ToolCall)> {
-        self.0.iter().map(|(&index, call)| (index, call))
+        self.calls.iter().map(|(&index, call)| (index, call))
     }
 
     /// The calls in order of their index.
     #[must_use]
     pub fn into_vec(self) -> Vec<ToolCall> {
-        self.0.into_values().collect()
+        self.calls.into_values().collect()
     }
 }
 
