@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use ridgeline_clock::{Clock, MonotonicClock, Nanos};
 use ridgeline_net::Peer;
 use ridgeline_wire::carry::{Carry, CarryPool};
 use ridgeline_wire::http1::{Part, RequestTemplate, ResponseDecoder};
@@ -14,8 +15,8 @@ use crate::url::Place;
 
 /// How long one address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the server may think about a plain question.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the whole answer to a plain question may take.
+const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(10);
 /// Addresses of one name that are looked at.
 const ADDRESSES_MAX: usize = 16;
 /// The largest answer to a plain question.
@@ -185,8 +186,8 @@ pub(crate) fn only_model(peer: &Peer, template: &RequestTemplate) -> Result<Stri
             "the model is not known: {why}; name it with --model"
         ))
     };
-    let (status, body) =
-        get(peer, template).map_err(|error| told(format!("GET /v1/models failed: {error}")))?;
+    let (status, body) = get(peer, template, ANSWER_TIMEOUT)
+        .map_err(|error| told(format!("GET /v1/models failed: {error}")))?;
     if !(200..300).contains(&status) {
         return Err(told(format!(
             "GET /v1/models was answered with HTTP status {status}"
@@ -223,9 +224,10 @@ fn names(body: &[u8]) -> Option<Vec<String>> {
 }
 
 /// Sends a request without a body and waits for the answer: its status and body.
-fn get(peer: &Peer, template: &RequestTemplate) -> io::Result<(u16, Vec<u8>)> {
+fn get(peer: &Peer, template: &RequestTemplate, timeout: Nanos) -> io::Result<(u16, Vec<u8>)> {
     let mut stream = Stream::open(peer)?;
-    stream.set_timeout(ANSWER_TIMEOUT)?;
+    let deadline = MonotonicClock.now() + timeout;
+    stream.set_timeout(timeout.into())?;
     let mut head = Vec::new();
     template.write_head(0, 0, &mut head);
     stream.write_all(&head)?;
@@ -235,6 +237,12 @@ fn get(peer: &Peer, template: &RequestTemplate) -> io::Result<(u16, Vec<u8>)> {
     let (mut status, mut body) = (0, Vec::new());
     let mut buffer = vec![0; 16 << 10];
     loop {
+        // A server that drips bytes is not waited for longer than one that is silent.
+        let left = deadline - MonotonicClock.now();
+        if left == Nanos::ZERO {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_timeout(left.into())?;
         let read = stream.read(&mut buffer)?;
         if read == 0 {
             return match decoder.finish(true) {
@@ -269,6 +277,34 @@ mod tests {
         assert_eq!(names(list), Some(vec!["a".to_owned(), "b".to_owned()]));
         assert_eq!(names(b"[]"), None);
         assert_eq!(names(b"<html>"), None);
+    }
+
+    #[test]
+    fn an_answer_that_never_ends_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = Peer::Tcp(listener.local_addr().unwrap());
+        let template = RequestTemplate::new(&ridgeline_wire::http1::RequestOptions {
+            method: ridgeline_wire::http1::Method::Get,
+            target: "/v1/models",
+            host: "h",
+            accept: "application/json",
+            api_key: None,
+            id_prefix: "",
+            headers: &[],
+        });
+        // Bytes without end, as fast as they are taken: no single read ever waits.
+        let drip = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            let mut sent = stream.write_all(head);
+            while sent.is_ok() {
+                sent = stream.write_all(b"1;ext=\r\n \r\n");
+            }
+        });
+        let error = get(&peer, &template.unwrap(), Nanos::from_millis(1)).unwrap_err();
+        let given_up = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
+        assert!(given_up.contains(&error.kind()), "{error}");
+        drip.join().unwrap();
     }
 
     #[test]
