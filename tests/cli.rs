@@ -670,3 +670,28 @@ fn a_reader_that_goes_away_is_no_mistake() {
         assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
     }
 }
+
+#[test]
+fn an_interrupted_warm_up_measured_nothing_and_blames_nobody() {
+    let (_keep, out) = folder();
+    let mut child = ridgeline(&["bench", "--mock", "--warmup-requests", "1000000", "-c", "4"])
+        .args(["--output-dir", &out])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut progress = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("warming up") {
+        line.clear();
+        assert_ne!(progress.read_line(&mut line).unwrap(), 0);
+    }
+    interrupt(&child);
+    std::io::copy(&mut progress, &mut std::io::sink()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let report = report(&out);
+    assert_eq!(report["load"]["issued"], 0);
+    assert_eq!(report["verdict"]["limited_by"], "none");
+    let busy = &report["harness"]["shards"][0]["busy_fraction"];
+    assert!(busy.as_f64().unwrap() <= 1.0);
+}

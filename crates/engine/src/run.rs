@@ -203,7 +203,7 @@ where
     let result = shard.into_result();
     let report = ShardReport {
         core,
-        busy_fraction: cpu.as_secs_f64() / (ended - measured).as_secs_f64().max(1e-9),
+        busy_fraction: busy_fraction(cpu, ended - measured),
         cpu,
         pace,
         counters,
@@ -219,6 +219,15 @@ where
         measured,
         ended,
     })
+}
+
+/// The share of `span` that a thread was on the CPU; 0 of a phase that ended before it began, as
+/// when the warm-up was interrupted.
+fn busy_fraction(cpu: Nanos, span: Nanos) -> f64 {
+    if span == Nanos::ZERO {
+        return 0.0;
+    }
+    (cpu.as_secs_f64() / span.as_secs_f64()).min(1.0)
 }
 
 /// Pins the calling thread to a core.
@@ -271,4 +280,16 @@ fn merge(outputs: Vec<ShardOutput>, plan: &Plan, span: Nanos, control: &Control)
         run.shards.push(report);
     }
     run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_without_length_keeps_nobody_busy() {
+        assert_eq!(busy_fraction(Nanos(500), Nanos::ZERO), 0.0);
+        assert_eq!(busy_fraction(Nanos(500), Nanos(1_000)), 0.5);
+        assert_eq!(busy_fraction(Nanos(1_001), Nanos(1_000)), 1.0);
+    }
 }

@@ -86,7 +86,9 @@ fn limited_by(evidence: &Evidence, limits: &VerdictLimits, reasons: &[Reason]) -
         let own = code.is_clients() || code.is_schedules() && !capped;
         own && !(refused && code.is_of_the_load()) && !(short && code.is_of_a_moment())
     };
-    if found(&clients) {
+    if evidence.requests() == 0 && !found(&|code| code == Code::Resources) {
+        LimitedBy::None
+    } else if found(&clients) {
         LimitedBy::Client
     } else if capped {
         LimitedBy::Server

@@ -370,6 +370,21 @@ fn a_moment_of_a_short_run_limits_nothing() {
 }
 
 #[test]
+fn nothing_limits_a_run_of_nothing() {
+    let mut evidence = sound(Load::Closed);
+    evidence.counts = Counts::default();
+    evidence.arrived = Arrived::default();
+    evidence.shards[0].busy_fraction = 1.0;
+    let limited = |evidence: &Evidence| judge(evidence, &VerdictLimits::default()).limited_by;
+    assert_eq!(limited(&evidence), LimitedBy::None);
+    evidence.exhausted.push(Exhausted {
+        resource: Resource::Ports,
+        times: 1,
+    });
+    assert_eq!(limited(&evidence), LimitedBy::Client);
+}
+
+#[test]
 fn an_idle_client_is_not_told_to_take_more_cores() {
     let mut evidence = sound(Load::Closed);
     evidence.harness_delay_p99 = Some(Nanos(50 * MS));
