@@ -45,6 +45,8 @@ pub struct UringDriver {
     pub(crate) ready: Vec<u32>,
     /// Receives to arm again, in the order in which they ended.
     pub(crate) hungry: VecDeque<Token>,
+    /// The enter before was made for deferred work alone, and brought nothing.
+    pub(crate) ran_nothing: bool,
     /// Heads of sends that are dropped, to be given back.
     pub(crate) dropped: Vec<(Token, Vec<u8>)>,
     /// Slots whose connection is gone, to be told.
@@ -114,6 +116,7 @@ impl UringDriver {
             commands: Commands::with_capacity(2 * connections),
             ready: Vec::with_capacity(connections),
             hungry: VecDeque::with_capacity(connections),
+            ran_nothing: false,
             dropped: Vec::new(),
             finished: Vec::with_capacity(connections),
             listeners: Vec::new(),

@@ -69,8 +69,19 @@ pub(crate) struct State {
     /// The kernel holds completions that did not fit the queue. Until it holds none, it puts every
     /// completion behind them.
     pub(crate) overflowed: bool,
-    /// Nothing to hand over, to run or to reap: an enter that waits will sleep.
-    pub(crate) idle: bool,
+    /// Nothing to hand over or to reap.
+    pub(crate) empty: bool,
+    /// The kernel says that it has deferred work to run. It says so too early when another core adds
+    /// work while this one takes it: the work is run, and the word stays until there is more.
+    pub(crate) has_work: bool,
+}
+
+impl State {
+    /// Whether an enter should wait: it will sleep. `ran_nothing`: the enter before this one was made
+    /// for deferred work alone, and there was none.
+    pub(crate) const fn is_idle(self, ran_nothing: bool) -> bool {
+        self.empty && (!self.has_work || ran_nothing)
+    }
 }
 
 impl Ring {
@@ -238,11 +249,13 @@ impl Ring {
         let unreaped = self.ready();
         let submission = self.io.submission();
         let overflowed = submission.cq_overflow();
-        let idle = unreaped == 0 && !overflowed && submission.is_empty() && !submission.taskrun();
+        let empty = unreaped == 0 && !overflowed && submission.is_empty();
+        let has_work = submission.taskrun();
         State {
             unreaped,
             overflowed,
-            idle,
+            empty,
+            has_work,
         }
     }
 
@@ -355,4 +368,23 @@ const REGISTERED_RING: u32 = EnterFlags::REGISTERED_RING.bits();
 fn timespec(time: Nanos) -> Timespec {
     let nanos = u32::try_from(time.0 % 1_000_000_000).expect("below a billion");
     Timespec::new().sec(time.0 / 1_000_000_000).nsec(nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_of_work_that_was_not_there_is_not_believed_twice() {
+        let state = |empty, has_work| State {
+            unreaped: 0,
+            overflowed: false,
+            empty,
+            has_work,
+        };
+        assert!(state(true, false).is_idle(false));
+        assert!(!state(true, true).is_idle(false), "it may be so");
+        assert!(state(true, true).is_idle(true), "or else it would spin");
+        assert!(!state(false, false).is_idle(true) && !state(false, true).is_idle(true));
+    }
 }

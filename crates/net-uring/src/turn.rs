@@ -21,7 +21,7 @@ impl UringDriver {
         let before = self.ring.state();
         // An enter that has something to do does that alone: what it takes is work, not waiting.
         let waits = deadline > now
-            && before.idle
+            && before.is_idle(self.ran_nothing)
             && self.dropped.is_empty()
             && self.finished.is_empty()
             && self.hungry.is_empty();
@@ -33,6 +33,7 @@ impl UringDriver {
             self.wait_and_spin(deadline, now)?;
         }
         turn.reaped = MonotonicClock.now();
+        self.ran_nothing = !waits && before.empty && self.ring.ready() == 0;
         if waits {
             turn.waited += turn.reaped - now;
         }
