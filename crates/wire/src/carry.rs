@@ -273,9 +273,10 @@ mod tests {
             Err(CarryFull)
         );
     }
+
     /// Random pushes and clears of several connections against plain vectors.
     #[test]
-    fn the_bytes_and_the_bound_hold_under_any_use() {
+    fn mutated_use_keeps_the_bytes_and_the_bound() {
         mutate::rounds(2_000, |seed, rng| {
             let bytes_max = 1024 << rng.below(6);
             let mut pool = CarryPool::new(bytes_max);
