@@ -5,11 +5,13 @@ use bytes::Bytes;
 use ridgeline_clock::Nanos;
 use serde_json::json;
 
-use crate::ask::{Ask, Endpoint, parse};
+use crate::answer::{Answer, Endpoint, Step, Walk};
+use crate::ask::{Asked, parse};
 use crate::config::{Mode, ServerConfig};
 use crate::id::Id;
+use crate::ledger::Load;
 use crate::refusal::Refusal;
-use crate::voice::{Framing, Reply, Stamp, Voice, stream};
+use crate::wording::{Framing, Reply, Stamp, Voice, end, event};
 
 /// An answer whose bytes exist, but for its head. Shared by everyone who asked for the same.
 #[derive(Debug)]
@@ -17,20 +19,30 @@ pub(crate) struct Prebuilt {
     pub(crate) status: u16,
     pub(crate) allow: Option<&'static str>,
     pub(crate) framing: Framing,
-    pub(crate) tokens: u32,
     body: Bytes,
-    /// Where each write ends. INVARIANT: not empty, ascending, the last is `body.len()`.
-    cuts: Box<[usize]>,
+    /// INVARIANT: not empty, ascending by `end`, the last of which is `body.len()`.
+    writes: Box<[Cut]>,
+}
+
+/// One write of a prebuilt answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    /// Where it ends in the body.
+    end: usize,
+    load: Load,
 }
 
 impl Prebuilt {
     fn new(status: u16, body: Vec<u8>) -> Self {
+        let end = body.len();
         Self {
             status,
             allow: None,
-            framing: Framing::Length(body.len()),
-            tokens: 0,
-            cuts: Box::new([body.len()]),
+            framing: Framing::Length(end),
+            writes: Box::new([Cut {
+                end,
+                load: Load::default(),
+            }]),
             body: body.into(),
         }
     }
@@ -43,11 +55,17 @@ impl Prebuilt {
     }
 
     /// What goes into write number `index`, and whether it is the last.
-    pub(crate) fn write(&self, index: usize) -> (Bytes, bool) {
-        let start = if index == 0 { 0 } else { self.cuts[index - 1] };
+    pub(crate) fn write(&self, index: usize) -> (Bytes, Load, bool) {
+        let start = if index == 0 {
+            0
+        } else {
+            self.writes[index - 1].end
+        };
+        let Cut { end, load } = self.writes[index];
         (
-            self.body.slice(start..self.cuts[index]),
-            index + 1 == self.cuts.len(),
+            self.body.slice(start..end),
+            load,
+            index + 1 == self.writes.len(),
         )
     }
 }
@@ -56,7 +74,10 @@ impl Prebuilt {
 #[derive(Clone, Debug)]
 pub(crate) struct Meaning {
     pub(crate) voice: Rc<Voice>,
-    pub(crate) ask: Ask,
+    pub(crate) answer: Answer,
+    /// Hashes of the prompt's blocks, each with all before it.
+    pub(crate) blocks: Rc<[u64]>,
+    pub(crate) seed: Option<u64>,
     /// Instant mode: the answer, and whether it is for a peer that takes chunks.
     prebuilt: Option<(bool, Rc<Prebuilt>)>,
 }
@@ -78,8 +99,8 @@ pub(crate) struct Composer {
     health: Rc<Prebuilt>,
 }
 
-/// The number of the voice, what was asked, and whether the peer takes chunks.
-type Key = (u64, Ask, bool);
+/// The number of the voice, the answer, and whether the peer takes chunks.
+type Key = (u64, Answer, bool);
 
 /// Models that are remembered for each endpoint; at this number all are forgotten.
 const VOICES_MAX: usize = 256;
@@ -119,25 +140,33 @@ impl Composer {
 
     /// Reads a body.
     pub(crate) fn read(&mut self, endpoint: Endpoint, body: &[u8]) -> Result<Meaning, Refusal> {
-        let (ask, model) = parse(endpoint, body, &self.config)?;
-        let model = model.as_deref().unwrap_or(&self.config.model);
+        let asked = parse(endpoint, body, &self.config)?;
+        let model = asked.model.as_deref().unwrap_or(&self.config.model);
+        let dialect = self.config.dialect;
         let voices = &mut self.voices[usize::from(endpoint == Endpoint::Completions)];
-        if let Some(voice) = voices.get(model) {
-            return Ok(Meaning {
-                voice: Rc::clone(voice),
-                ask,
-                prebuilt: None,
-            });
-        }
-        if voices.len() >= VOICES_MAX {
-            voices.clear();
-        }
-        let voice = Rc::new(Voice::new(endpoint, model, self.voices_made));
-        self.voices_made += 1;
-        voices.insert(model.into(), Rc::clone(&voice));
+        let voice = match voices.get(model) {
+            Some(voice) => Rc::clone(voice),
+            None => {
+                if voices.len() >= VOICES_MAX {
+                    voices.clear();
+                }
+                let voice = Rc::new(Voice::new(dialect, endpoint, model, self.voices_made));
+                self.voices_made += 1;
+                voices.insert(model.into(), Rc::clone(&voice));
+                voice
+            }
+        };
+        let Asked {
+            answer,
+            blocks,
+            seed,
+            ..
+        } = asked;
         Ok(Meaning {
             voice,
-            ask,
+            answer,
+            blocks,
+            seed,
             prebuilt: None,
         })
     }
@@ -165,54 +194,44 @@ impl Composer {
         at: Nanos,
     ) -> Rc<Prebuilt> {
         // A whole answer has no chunks: it is the same for every peer.
-        let chunked = reply.chunks || !meaning.ask.stream;
+        let chunked = reply.chunks || !meaning.answer.stream;
         if let Some((for_chunks, prebuilt)) = &meaning.prebuilt
             && *for_chunks == chunked
         {
             return Rc::clone(prebuilt);
         }
-        let key = (meaning.voice.number, meaning.ask, chunked);
+        let key = (meaning.voice.number, meaning.answer.clone(), chunked);
         let prebuilt = match self.prebuilt.get(&key) {
             Some(prebuilt) => Rc::clone(prebuilt),
-            None => self.build(key, meaning, at),
+            None => self.build(key, &meaning.voice, at),
         };
         meaning.prebuilt = Some((chunked, Rc::clone(&prebuilt)));
         prebuilt
     }
 
-    fn build(&mut self, key: Key, meaning: &Meaning, at: Nanos) -> Rc<Prebuilt> {
-        let (_, ask, chunked) = key;
+    fn build(&mut self, key: Key, voice: &Voice, at: Nanos) -> Rc<Prebuilt> {
+        let (_, answer, chunked) = &key;
         self.serial += 1;
         let stamp = Stamp {
             id: Id::of_serial(self.serial),
             created: seconds(self.epoch + at),
         };
-        let mut body = Vec::new();
-        let prebuilt = if ask.stream {
-            let mut ends = Vec::new();
-            stream(&mut body, &meaning.voice, chunked, &stamp, &ask, |end| {
-                ends.push(end)
-            });
-            body.shrink_to_fit();
-            Prebuilt {
-                framing: if chunked {
-                    Framing::Chunked
-                } else {
-                    Framing::Close
-                },
-                cuts: self.cuts(&ends),
-                tokens: ask.tokens,
-                ..Prebuilt::new(200, body)
-            }
+        let prebuilt = if answer.stream {
+            let framing = if *chunked {
+                Framing::Chunked
+            } else {
+                Framing::Close
+            };
+            self.stream(voice, answer, &stamp, framing)
         } else {
-            meaning.voice.whole(&mut body, &stamp, &ask);
+            let mut body = Vec::new();
+            voice.whole(&mut body, &stamp, answer);
             body.shrink_to_fit();
-            Prebuilt {
-                tokens: ask.tokens,
-                ..Prebuilt::new(200, body)
-            }
+            let mut prebuilt = Prebuilt::new(200, body);
+            prebuilt.writes[0].load = Load::whole(answer);
+            prebuilt
         };
-        let bytes = prebuilt.body.len() + size_of_val(&*prebuilt.cuts) + PREBUILT_BYTES;
+        let bytes = prebuilt.body.len() + size_of_val(&*prebuilt.writes) + PREBUILT_BYTES;
         if self.prebuilt_bytes + bytes > self.config.limits.cache_bytes_max {
             self.prebuilt.clear();
             self.prebuilt_bytes = 0;
@@ -225,21 +244,50 @@ impl Composer {
         prebuilt
     }
 
-    /// Where writes end, of a stream whose events end at `ends`.
-    fn cuts(&self, ends: &[usize]) -> Box<[usize]> {
-        let all = ends.len();
+    /// A whole event stream, cut into writes.
+    fn stream(&self, voice: &Voice, answer: &Answer, stamp: &Stamp, framing: Framing) -> Prebuilt {
         let events_per_write = match self.config.mode {
             Mode::Instant {
                 events_per_write: Some(events),
             } => events.get() as usize,
-            _ => all,
+            _ => usize::MAX,
         };
-        let last = ends[all - 1..].iter().copied();
-        let inner = ends[..all - 1].chunks_exact(events_per_write.min(all));
-        inner
-            .map(|write| write[write.len() - 1])
-            .chain(last)
-            .collect()
+        let mut body = Vec::new();
+        let mut writes = Vec::new();
+        let mut walk = Walk::new();
+        let (mut load, mut events) = (Load::default(), 0);
+        while !walk.is_over() {
+            walk.advance(1);
+            while let Some(step) = walk.step(answer) {
+                let start = body.len();
+                event(&mut body, framing, |out| {
+                    voice.event(out, stamp, answer, &step);
+                });
+                if body.len() == start {
+                    continue;
+                }
+                load.add(&step);
+                events += 1;
+                if events == events_per_write && step != Step::Done {
+                    writes.push(Cut {
+                        end: body.len(),
+                        load: std::mem::take(&mut load),
+                    });
+                    events = 0;
+                }
+            }
+        }
+        end(&mut body, framing);
+        body.shrink_to_fit();
+        writes.push(Cut {
+            end: body.len(),
+            load,
+        });
+        Prebuilt {
+            framing,
+            writes: writes.into(),
+            ..Prebuilt::new(200, body)
+        }
     }
 }
 
@@ -293,9 +341,9 @@ mod tests {
             (Some(100), vec![8]),
         ] {
             let prebuilt = answer(&mut composer(per_write), 5);
-            let mut joined = Vec::new();
+            let (mut joined, mut tokens) = (Vec::new(), 0);
             for (index, count) in counts.iter().enumerate() {
-                let (write, last) = prebuilt.write(index);
+                let (write, load, last) = prebuilt.write(index);
                 let events = write.windows(6).filter(|bytes| bytes == b"data: ").count();
                 assert_eq!(
                     (events, last),
@@ -303,8 +351,10 @@ mod tests {
                     "{per_write:?}"
                 );
                 joined.extend_from_slice(&write);
+                tokens += load.tokens;
             }
             assert_eq!(joined, prebuilt.body);
+            assert_eq!(tokens, 5);
         }
     }
 

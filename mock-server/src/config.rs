@@ -2,8 +2,11 @@ use std::num::NonZeroU32;
 
 use ridgeline_clock::Nanos;
 
+use crate::pace::PaceConfig;
+use crate::wording::Dialect;
+
 /// What a server answers, how fast, and within which limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     /// When the tokens of an answer are sent.
     pub mode: Mode,
@@ -12,6 +15,8 @@ pub struct ServerConfig {
     pub model: String,
     /// Tokens of an answer whose request sets no maximum.
     pub max_tokens_default: u32,
+    /// Whose words are used.
+    pub dialect: Dialect,
     /// What bounds memory.
     pub limits: Limits,
 }
@@ -19,19 +24,17 @@ pub struct ServerConfig {
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
-            mode: Mode::Model {
-                time_to_first_token: Nanos::from_millis(20),
-                inter_token_latency: Nanos::from_millis(5),
-            },
+            mode: Mode::Model(PaceConfig::default()),
             model: "mock".to_owned(),
             max_tokens_default: 64,
+            dialect: Dialect::default(),
             limits: Limits::default(),
         }
     }
 }
 
 /// When the tokens of an answer are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Mode {
     /// Everything as soon as the request is complete, from bytes built before: a server that
@@ -40,16 +43,10 @@ pub enum Mode {
         /// How many events go into one write; `None`: the whole answer in one.
         events_per_write: Option<NonZeroU32>,
     },
-    /// At fixed times after the request's last byte arrived. Token `k` (from 0) is due
-    /// `time_to_first_token + k * inter_token_latency` after it, and a whole (not streamed) answer
-    /// when its last token is. The times are absolute: a late turn sends everything that is due,
-    /// and what follows is on time again.
-    Model {
-        /// From the request's last byte to the first token.
-        time_to_first_token: Nanos,
-        /// From one token to the next.
-        inter_token_latency: Nanos,
-    },
+    /// At modelled times after the request's last byte arrived. The times are absolute: a late turn
+    /// sends everything that is due, and what follows is on time again. A whole (not streamed)
+    /// answer is due when its last token is.
+    Model(PaceConfig),
 }
 
 /// What bounds memory, per shard.

@@ -7,27 +7,30 @@ use ridgeline_net::{Close, Commands, Token};
 use ridgeline_wire::carry::{Carry, CarryPool};
 use ridgeline_wire::http1::{RequestDecoder, RequestHead, RequestPart};
 
-use crate::ask::Endpoint;
+use crate::answer::Endpoint;
 use crate::composer::{Composer, Meaning, Prebuilt};
-use crate::config::{Limits, Mode};
-use crate::exchange::{Buffers, Exchange, Paced, Say, Work};
+use crate::config::Limits;
+use crate::exchange::{Buffers, Exchange, Means, Paced, Say, Work};
+use crate::fault::Ending;
 use crate::id::Id;
+use crate::ledger::{Account, Ledger, Note};
+use crate::pace::{Admission, Replica, Started, Ticket, Want};
 use crate::refusal::Refusal;
 use crate::route::Route;
-use crate::served::Served;
 use crate::timers::Timers;
-use crate::voice::Reply;
+use crate::wording::Reply;
 
 /// What the connections of a shard share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) mode: Mode,
     pub(crate) limits: Limits,
     pub(crate) composer: Composer,
     pub(crate) pool: CarryPool,
     pub(crate) timers: Timers,
     pub(crate) buffers: Buffers,
-    pub(crate) served: Served,
+    /// Model mode: what is modelled.
+    pub(crate) replica: Option<Replica>,
+    pub(crate) ledger: Ledger,
 }
 
 /// One peer: the request it is sending, and the answers it is owed.
@@ -45,6 +48,12 @@ pub(crate) struct Connection {
     /// Oldest first: the answer to the first is being sent, the others wait.
     /// INVARIANT: `exchanges.len() <= pipelined_max`.
     exchanges: VecDeque<Exchange>,
+    /// Of the exchanges, and before them of answers whose last writes the driver still holds.
+    accounts: VecDeque<Account>,
+    /// Of the sends that the driver has not handed over yet, oldest first; `None`: of no answer.
+    notes: VecDeque<Option<Note>>,
+    /// Requests so far, over all uses of the slot.
+    serial: u64,
     /// Sends that the driver still owns, and the bytes of their heads.
     sends: u32,
     queued_bytes: usize,
@@ -61,6 +70,8 @@ enum Phase {
     Deaf,
     /// The last answer is sent, and so is our FIN; the peer may still be sending.
     Lingering,
+    /// Nothing more is said; a reset follows the last send.
+    Resetting,
     /// Closed; the driver has not said so yet.
     Closing,
 }
@@ -119,6 +130,9 @@ impl Connection {
             body: Vec::new(),
             memo: None,
             exchanges: VecDeque::new(),
+            accounts: VecDeque::new(),
+            notes: VecDeque::new(),
+            serial: 0,
             sends: 0,
             queued_bytes: 0,
             ended: false,
@@ -133,10 +147,15 @@ impl Connection {
     }
 
     /// Gives the slot back.
-    pub(crate) fn release(&mut self, shared: &mut Shared) {
+    pub(crate) fn release(&mut self, shared: &mut Shared, now: Nanos) {
         shared.timers.cancel(self.token.index);
-        shared.served.answers_cut += self.exchanges.len() as u64;
-        self.exchanges.clear();
+        while let Some(exchange) = self.exchanges.pop_front() {
+            self.leave(shared, &exchange, now);
+        }
+        for account in self.accounts.drain(..) {
+            shared.ledger.cut(&account, now);
+        }
+        self.notes.clear();
         self.carry.clear(&mut shared.pool);
         self.decoder = decoder(&shared.limits);
         self.reading = None;
@@ -195,7 +214,7 @@ impl Connection {
                 }
                 Err(error) => {
                     let refusal = Refusal::request(error.status, error.reason);
-                    self.refuse(shared, &refusal);
+                    self.refuse(shared, &refusal, arrival.at);
                 }
             }
         }
@@ -215,6 +234,19 @@ impl Connection {
         self.pump(shared, commands, now);
     }
 
+    /// The driver hands the oldest send over `at`.
+    pub(crate) fn submitted(&mut self, shared: &mut Shared, at: Nanos) {
+        let Some(Some(note)) = self.notes.pop_front() else {
+            return;
+        };
+        if let Some(account) = self.accounts.front_mut() {
+            shared.ledger.written(account, &note, at);
+            if note.last {
+                self.accounts.pop_front();
+            }
+        }
+    }
+
     /// The driver is done with a send whose head had `head_bytes`.
     pub(crate) fn sent(
         &mut self,
@@ -226,6 +258,10 @@ impl Connection {
         let held_back = !self.may_send(&shared.limits);
         self.sends = self.sends.saturating_sub(1);
         self.queued_bytes = self.queued_bytes.saturating_sub(head_bytes);
+        if self.phase == Phase::Resetting && self.sends == 0 {
+            commands.close(self.token, Close::Reset);
+            self.phase = Phase::Closing;
+        }
         if held_back {
             self.pump(shared, commands, now);
         }
@@ -241,12 +277,32 @@ impl Connection {
         }
     }
 
+    /// The turn of request `serial` has come.
+    pub(crate) fn start(
+        &mut self,
+        shared: &mut Shared,
+        commands: &mut Commands,
+        (serial, started): (u64, Started),
+        now: Nanos,
+    ) {
+        let running = shared.replica.as_ref().map_or(0, Replica::running);
+        let exchange = self.exchanges.iter_mut().find(|e| e.serial == serial);
+        if let Some(exchange) = exchange {
+            exchange.start(started, running);
+        }
+        let account = self.accounts.iter_mut().find(|a| a.serial == serial);
+        if let Some(account) = account {
+            account.started = Some(now);
+        }
+        self.pump(shared, commands, now);
+    }
+
     fn begin(&mut self, shared: &mut Shared, reading: Reading) {
         if self.exchanges.len() >= shared.limits.pipelined_max {
             self.stop_reading();
             return;
         }
-        shared.served.requests += 1;
+        shared.ledger.served.requests += 1;
         self.reading = Some(reading);
     }
 
@@ -258,13 +314,16 @@ impl Connection {
         else {
             return;
         };
+        let ticket = self.ticket();
+        let mut account = Account::new(ticket.serial, at, reply.request_id);
         let work = match route {
             Route::Generate(endpoint) => {
-                self.understand(shared, endpoint, whole).map(|meaning| {
-                    // Without chunks only the connection's end can end a stream.
-                    reply.keep_alive &= reply.chunks || !meaning.ask.stream;
-                    generate(shared, meaning, &reply, at)
-                })
+                self.understand(shared, endpoint, whole)
+                    .and_then(|meaning| {
+                        // Without chunks only the connection's end can end a stream.
+                        reply.keep_alive &= reply.chunks || !meaning.answer.stream;
+                        generate(shared, meaning, &reply, ticket, &mut account)
+                    })
             }
             Route::Models => Ok(ready(shared.composer.models())),
             Route::Health => Ok(ready(shared.composer.health())),
@@ -272,7 +331,8 @@ impl Connection {
             Route::NoSuchMethod(allowed) => Err(Refusal::method(allowed)),
         };
         let work = work.unwrap_or_else(|refusal| {
-            shared.served.requests_refused += 1;
+            shared.ledger.served.requests_refused += 1;
+            account.status = refusal.status;
             ready(Rc::new(Prebuilt::refusal(&refusal)))
         });
         self.body.clear();
@@ -280,11 +340,27 @@ impl Connection {
         if !reply.keep_alive {
             self.phase = Phase::Deaf;
         }
+        self.owe(account, reply, false, work);
+    }
+
+    /// Names the next request.
+    fn ticket(&mut self) -> Ticket {
+        self.serial += 1;
+        Ticket {
+            token: self.token,
+            serial: self.serial,
+        }
+    }
+
+    fn owe(&mut self, account: Account, reply: Reply, broken: bool, work: Work) {
         self.exchanges.push_back(Exchange {
+            serial: account.serial,
             reply,
-            broken: false,
+            broken,
+            arrived: account.arrived,
             work,
         });
+        self.accounts.push_back(account);
     }
 
     /// What the body says.
@@ -320,26 +396,24 @@ impl Connection {
     }
 
     /// Answers an unfinished request with an error, and reads no further.
-    fn refuse(&mut self, shared: &mut Shared, refusal: &Refusal) {
+    fn refuse(&mut self, shared: &mut Shared, refusal: &Refusal, at: Nanos) {
         let request_id = match self.reading.take() {
             Some(reading) => reading.reply.request_id,
             None => {
-                shared.served.requests += 1;
+                shared.ledger.served.requests += 1;
                 Id::EMPTY
             }
         };
-        shared.served.requests_refused += 1;
+        shared.ledger.served.requests_refused += 1;
         let work = ready(Rc::new(Prebuilt::refusal(refusal)));
         let reply = Reply {
             request_id,
             keep_alive: false,
             chunks: true,
         };
-        self.exchanges.push_back(Exchange {
-            reply,
-            broken: true,
-            work,
-        });
+        let mut account = Account::new(self.ticket().serial, at, request_id);
+        account.status = refusal.status;
+        self.owe(account, reply, true, work);
         self.phase = Phase::Deaf;
     }
 
@@ -362,26 +436,32 @@ impl Connection {
         if !matches!(self.phase, Phase::Open | Phase::Deaf) {
             return;
         }
-        let write_bytes_max = shared.limits.write_bytes_max;
         while self.may_send(&shared.limits)
             && let Some(exchange) = self.exchanges.front_mut()
         {
-            match exchange.say(&mut shared.buffers, now, write_bytes_max) {
+            let mut means = Means {
+                buffers: &mut shared.buffers,
+                now,
+                write_bytes_max: shared.limits.write_bytes_max,
+                running: shared.replica.as_ref().map_or(0, Replica::running),
+            };
+            match exchange.say(&mut means) {
                 Say::Later(at) => {
                     shared.timers.set(self.token.index, at);
                     return;
                 }
-                Say::Send {
-                    head,
-                    body,
-                    tokens,
-                    last,
-                } => {
-                    self.sends += 1;
-                    self.queued_bytes += head.len();
-                    shared.served.tokens += u64::from(tokens);
-                    commands.send(self.token, head, body);
-                    if last && self.finish(shared, commands, now) {
+                Say::Send { head, body, note } => {
+                    self.send(commands, head, body, Some(note));
+                    let ends_itself = matches!(
+                        self.exchanges.front().map(|exchange| &exchange.work),
+                        Some(Work::Scripted { .. })
+                    );
+                    if note.last && !ends_itself && self.finish(shared, commands, now) {
+                        return;
+                    }
+                }
+                Say::Over(ending) => {
+                    if self.end(shared, commands, ending, now) {
                         return;
                     }
                 }
@@ -392,12 +472,51 @@ impl Connection {
         }
     }
 
+    fn send(&mut self, commands: &mut Commands, head: Vec<u8>, body: Bytes, note: Option<Note>) {
+        self.sends += 1;
+        self.queued_bytes += head.len();
+        self.notes.push_back(note);
+        commands.send(self.token, head, body);
+    }
+
+    /// The request needs nothing of the replica any more.
+    fn leave(&self, shared: &mut Shared, exchange: &Exchange, now: Nanos) {
+        if let (Work::Paced(_), Some(replica)) = (&exchange.work, &mut shared.replica) {
+            let ticket = Ticket {
+                token: self.token,
+                serial: exchange.serial,
+            };
+            replica.leave(ticket, now);
+        }
+    }
+
+    /// A script is over. Returns whether the connection is, too.
+    fn end(
+        &mut self,
+        shared: &mut Shared,
+        commands: &mut Commands,
+        ending: Ending,
+        now: Nanos,
+    ) -> bool {
+        match ending {
+            Ending::KeepAlive => return self.finish(shared, commands, now),
+            Ending::Hang => {}
+            Ending::Fin => self.hang_up(commands),
+            Ending::Reset if self.sends > 0 => self.phase = Phase::Resetting,
+            Ending::Reset => {
+                commands.close(self.token, Close::Reset);
+                self.phase = Phase::Closing;
+            }
+        }
+        true
+    }
+
     /// The oldest answer is sent, all of it. Returns whether it was the connection's last.
     fn finish(&mut self, shared: &mut Shared, commands: &mut Commands, now: Nanos) -> bool {
-        shared.served.answers += 1;
         let Some(exchange) = self.exchanges.pop_front() else {
             return true;
         };
+        self.leave(shared, &exchange, now);
         if exchange.broken && !self.ended {
             // Closing with input unread would reset the connection and take the answer with it
             // (RFC 9112 9.6): the peer gets time to read it and to end its side.
@@ -425,9 +544,7 @@ impl Connection {
             // Kept back until now: it must not come before the answers to earlier requests.
             let mut head = shared.buffers.take();
             head.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-            self.sends += 1;
-            self.queued_bytes += head.len();
-            commands.send(self.token, head, Bytes::new());
+            self.send(commands, head, Bytes::new(), None);
         }
     }
 }
@@ -440,30 +557,34 @@ fn ready(prebuilt: Rc<Prebuilt>) -> Work {
     Work::Ready { prebuilt, next: 0 }
 }
 
-/// The answer to a request that was complete `at`.
-fn generate(shared: &mut Shared, meaning: &mut Meaning, reply: &Reply, at: Nanos) -> Work {
-    let (first, gap) = match shared.mode {
-        Mode::Instant { .. } => return ready(shared.composer.prebuilt(meaning, reply, at)),
-        Mode::Model {
-            time_to_first_token,
-            inter_token_latency,
-        } => (at + time_to_first_token, inter_token_latency),
+/// The answer to a request that was complete at `account.arrived`.
+fn generate(
+    shared: &mut Shared,
+    meaning: &mut Meaning,
+    reply: &Reply,
+    ticket: Ticket,
+    account: &mut Account,
+) -> Result<Work, Refusal> {
+    let at = account.arrived;
+    let Some(replica) = &mut shared.replica else {
+        account.started = Some(at);
+        return Ok(ready(shared.composer.prebuilt(meaning, reply, at)));
+    };
+    let want = Want {
+        prompt_tokens: meaning.answer.prompt_tokens,
+        output_tokens: meaning.answer.tokens_longest(),
+        blocks: &meaning.blocks,
+        seed: meaning.seed,
     };
     let stamp = shared.composer.stamp(reply, at);
-    let paced = Paced {
-        voice: Rc::clone(&meaning.voice),
-        ask: meaning.ask,
-        stamp,
-        first,
-        gap,
-    };
-    if paced.ask.stream {
-        Work::Stream {
-            paced,
-            head_sent: false,
-            next: 0,
+    let mut paced = Paced::new(Rc::clone(&meaning.voice), meaning.answer.clone(), stamp);
+    match replica.arrive(ticket, &want, at) {
+        Admission::Refuse(refusal) => return Err(refusal),
+        Admission::Wait => {}
+        Admission::Run(started) => {
+            paced.start(started, replica.running());
+            account.started = Some(at);
         }
-    } else {
-        Work::Whole { paced }
     }
+    Ok(Work::Paced(Box::new(paced)))
 }

@@ -3,16 +3,23 @@ use std::rc::Rc;
 use bytes::Bytes;
 use ridgeline_clock::Nanos;
 
-use crate::ask::Ask;
+use crate::answer::{Answer, Walk};
 use crate::composer::Prebuilt;
-use crate::voice::{Framing, Reply, Stamp, Voice, head};
+use crate::fault::{Ending, Script};
+use crate::ledger::{Load, Note};
+use crate::pace::{Pace, Started};
+use crate::wording::{Framing, Reply, Stamp, Voice, end, event, head};
 
 /// One request that is complete, and its answer as far as it is sent.
 #[derive(Debug)]
 pub(crate) struct Exchange {
+    /// Which request of its connection.
+    pub(crate) serial: u64,
     pub(crate) reply: Reply,
     /// The request was not read to its end: what else comes on this connection means nothing.
     pub(crate) broken: bool,
+    /// When the request was complete.
+    pub(crate) arrived: Nanos,
     pub(crate) work: Work,
 }
 
@@ -21,40 +28,56 @@ pub(crate) struct Exchange {
 pub(crate) enum Work {
     /// Bytes that exist, from write number `next` on.
     Ready { prebuilt: Rc<Prebuilt>, next: usize },
-    /// An event stream, token by token, from token `next` on.
-    Stream {
-        paced: Paced,
-        head_sent: bool,
-        next: u32,
-    },
-    /// A whole answer, when its last token is due.
-    Whole { paced: Paced },
+    /// A modelled answer.
+    Paced(Box<Paced>),
+    /// Bytes with times, from write number `next` on, and an end of their own.
+    #[expect(dead_code, reason = "faults make scripts")]
+    Scripted { script: Box<Script>, next: usize },
 }
 
 /// A modelled answer.
 #[derive(Debug)]
 pub(crate) struct Paced {
     pub(crate) voice: Rc<Voice>,
-    pub(crate) ask: Ask,
+    pub(crate) answer: Answer,
     pub(crate) stamp: Stamp,
-    /// When the first token is due.
-    pub(crate) first: Nanos,
-    /// From one token to the next.
-    pub(crate) gap: Nanos,
+    walk: Walk,
+    head_sent: bool,
+    /// Nothing while it waits for its turn.
+    times: Option<Times>,
+}
+
+#[derive(Debug)]
+struct Times {
+    /// When the next round is due; of a whole answer, its last.
+    due: Nanos,
+    pace: Pace,
 }
 
 /// What an exchange has to say now.
 #[derive(Debug)]
 pub(crate) enum Say {
-    /// Send these; if `last`, that was all.
+    /// Send these.
     Send {
         head: Vec<u8>,
         body: Bytes,
-        tokens: u32,
-        last: bool,
+        note: Note,
     },
-    /// Nothing before this time.
+    /// Nothing before this time; [`Nanos::MAX`]: until something else happens.
     Later(Nanos),
+    /// All was sent.
+    Over(Ending),
+}
+
+/// What an exchange may use to say it.
+#[derive(Debug)]
+pub(crate) struct Means<'a> {
+    pub(crate) buffers: &'a mut Buffers,
+    pub(crate) now: Nanos,
+    /// Events that are due together share one write up to this size.
+    pub(crate) write_bytes_max: usize,
+    /// Requests that run on this shard's replica.
+    pub(crate) running: u32,
 }
 
 /// Buffers that modelled answers and heads are written to. They travel to the driver and back.
@@ -86,113 +109,165 @@ impl Buffers {
 }
 
 impl Exchange {
-    /// The next write: everything that is due at `now`, up to about `write_bytes_max`.
-    pub(crate) fn say(&mut self, buffers: &mut Buffers, now: Nanos, write_bytes_max: usize) -> Say {
+    /// The next write: everything that is due now, up to about `write_bytes_max`.
+    pub(crate) fn say(&mut self, means: &mut Means<'_>) -> Say {
         let reply = &self.reply;
         match &mut self.work {
             Work::Ready { prebuilt, next } => {
                 let mut out = Vec::new();
                 if *next == 0 {
-                    out = buffers.take();
-                    head(
-                        &mut out,
-                        (prebuilt.status, prebuilt.allow),
-                        prebuilt.framing,
-                        reply,
-                    );
+                    out = means.buffers.take();
+                    let status = (prebuilt.status, prebuilt.allow);
+                    head(&mut out, status, prebuilt.framing, reply);
                 }
-                let (body, last) = prebuilt.write(*next);
+                let (body, load, last) = prebuilt.write(*next);
                 *next += 1;
-                let tokens = if last { prebuilt.tokens } else { 0 };
+                let note = Note {
+                    due: self.arrived,
+                    load,
+                    last,
+                };
                 Say::Send {
                     head: out,
                     body,
-                    tokens,
-                    last,
+                    note,
                 }
             }
-            Work::Stream {
-                paced,
-                head_sent,
-                next,
-            } => {
-                let due = paced.due(*next);
-                if *head_sent && due > now {
-                    return Say::Later(due);
-                }
-                let mut out = buffers.take();
-                if !std::mem::replace(head_sent, true) {
-                    let framing = if reply.chunks {
-                        Framing::Chunked
-                    } else {
-                        Framing::Close
-                    };
-                    head(&mut out, (200, None), framing, reply);
-                }
-                let start = *next;
-                paced.events(&mut out, reply.chunks, next, now, write_bytes_max);
-                let last = *next == paced.ask.tokens;
-                Say::Send {
-                    head: out,
-                    body: Bytes::new(),
-                    tokens: *next - start,
-                    last,
-                }
-            }
-            Work::Whole { paced } => {
-                let due = paced.due(paced.ask.tokens - 1);
-                if due > now {
-                    return Say::Later(due);
-                }
-                let out = paced.whole(buffers, reply);
-                Say::Send {
-                    head: out,
-                    body: Bytes::new(),
-                    tokens: paced.ask.tokens,
-                    last: true,
-                }
-            }
+            Work::Paced(paced) if paced.answer.stream => paced.stream(means, reply, self.arrived),
+            Work::Paced(paced) => paced.whole(means, reply),
+            Work::Scripted { script, next } => play(script, next, means),
+        }
+    }
+
+    /// The answer's turn has come.
+    pub(crate) fn start(&mut self, started: Started, running: u32) {
+        if let Work::Paced(paced) = &mut self.work {
+            paced.start(started, running);
         }
     }
 }
 
 impl Paced {
-    fn due(&self, token: u32) -> Nanos {
-        self.first + self.gap * u64::from(token)
-    }
-
-    fn events(
-        &self,
-        out: &mut Vec<u8>,
-        chunked: bool,
-        next: &mut u32,
-        now: Nanos,
-        write_bytes_max: usize,
-    ) {
-        let tokens = self.ask.tokens;
-        while *next < tokens
-            && self.due(*next) <= now
-            && (out.is_empty() || out.len() < write_bytes_max)
-        {
-            if *next == 0 {
-                self.voice.opening(out, chunked, &self.stamp);
-            }
-            self.voice.token(out, chunked, &self.stamp, *next);
-            *next += 1;
-            if *next == tokens {
-                self.voice
-                    .closing(out, chunked, &self.stamp, &self.ask, drop);
-            }
+    pub(crate) fn new(voice: Rc<Voice>, answer: Answer, stamp: Stamp) -> Self {
+        Self {
+            voice,
+            answer,
+            stamp,
+            walk: Walk::new(),
+            head_sent: false,
+            times: None,
         }
     }
 
-    fn whole(&self, buffers: &mut Buffers, reply: &Reply) -> Vec<u8> {
-        let mut body = buffers.take();
-        self.voice.whole(&mut body, &self.stamp, &self.ask);
-        let mut out = buffers.take();
+    /// Gives it its times, while `running` requests run. Those of a whole answer are gone through
+    /// at once: only the last counts.
+    pub(crate) fn start(&mut self, started: Started, running: u32) {
+        self.answer.cached_tokens = started.cached_tokens;
+        let (mut due, mut pace) = (started.first, started.pace);
+        if !self.answer.stream {
+            let tokens = self.answer.tokens_longest();
+            let mut said = pace.tokens();
+            while said < tokens {
+                due += pace.gap(running);
+                said = said.saturating_add(pace.tokens());
+            }
+        }
+        self.times = Some(Times { due, pace });
+    }
+
+    fn due(&self) -> Nanos {
+        self.times.as_ref().map_or(Nanos::MAX, |times| times.due)
+    }
+
+    fn stream(&mut self, means: &mut Means<'_>, reply: &Reply, arrived: Nanos) -> Say {
+        let mut note = Note {
+            due: self.due(),
+            load: Load::default(),
+            last: false,
+        };
+        let framing = if reply.chunks {
+            Framing::Chunked
+        } else {
+            Framing::Close
+        };
+        if self.head_sent && note.due > means.now {
+            return Say::Later(note.due);
+        }
+        let mut out = means.buffers.take();
+        if !std::mem::replace(&mut self.head_sent, true) {
+            note.due = arrived;
+            head(&mut out, (200, None), framing, reply);
+        }
+        while !self.walk.is_over()
+            && let Some(times) = &mut self.times
+            && times.due <= means.now
+            && (out.is_empty() || out.len() < means.write_bytes_max)
+        {
+            self.walk.advance(times.pace.tokens());
+            while let Some(step) = self.walk.step(&self.answer) {
+                note.load.add(&step);
+                event(&mut out, framing, |out| {
+                    self.voice.event(out, &self.stamp, &self.answer, &step);
+                });
+            }
+            times.due += times.pace.gap(means.running);
+        }
+        if self.walk.is_over() {
+            note.last = true;
+            end(&mut out, framing);
+        }
+        Say::Send {
+            head: out,
+            body: Bytes::new(),
+            note,
+        }
+    }
+
+    fn whole(&mut self, means: &mut Means<'_>, reply: &Reply) -> Say {
+        let due = self.due();
+        if due > means.now {
+            return Say::Later(due);
+        }
+        let mut body = means.buffers.take();
+        self.voice.whole(&mut body, &self.stamp, &self.answer);
+        let mut out = means.buffers.take();
         head(&mut out, (200, None), Framing::Length(body.len()), reply);
         out.extend_from_slice(&body);
-        buffers.put(body);
-        out
+        means.buffers.put(body);
+        Say::Send {
+            head: out,
+            body: Bytes::new(),
+            note: Note {
+                due,
+                load: Load::whole(&self.answer),
+                last: true,
+            },
+        }
+    }
+}
+
+/// The next write of a script. Each is a send of its own, however late it is.
+fn play(script: &mut Script, next: &mut usize, means: &Means<'_>) -> Say {
+    let last = *next + 1 == script.writes.len();
+    let Some(write) = script.writes.get_mut(*next) else {
+        return if script.ending == Ending::Hang || script.ends > means.now {
+            let hangs = script.ending == Ending::Hang;
+            Say::Later(if hangs { Nanos::MAX } else { script.ends })
+        } else {
+            Say::Over(script.ending)
+        };
+    };
+    if write.at > means.now {
+        return Say::Later(write.at);
+    }
+    *next += 1;
+    Say::Send {
+        head: std::mem::take(&mut write.bytes),
+        body: Bytes::new(),
+        note: Note {
+            due: write.at,
+            load: write.load,
+            last,
+        },
     }
 }

@@ -41,25 +41,32 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod answer;
 mod args;
 mod ask;
+mod command;
 mod composer;
 mod config;
 mod connection;
 mod exchange;
+mod fault;
 mod id;
+mod ledger;
+mod pace;
 mod refusal;
 mod route;
 mod run;
 mod served;
 mod server;
 mod timers;
-mod voice;
-mod words;
+mod wording;
 
-pub use args::{Cores, EventsPerWrite, MockServerArgs, ModeKind, command};
+pub use answer::{text, token};
+pub use args::{AnswerArgs, Cores, EventsPerWrite, ListenArgs, MockServerArgs, ModeKind};
+pub use command::command;
 pub use config::{Limits, Mode, ServerConfig};
+pub use pace::{PaceArgs, PaceConfig};
 pub use run::{DriverKind, Running, ServerError, Stopper, start};
 pub use served::Served;
 pub use server::{Server, serve};
-pub use words::{text, token};
+pub use wording::Dialect;

@@ -1,4 +1,4 @@
-use crate::ask::Endpoint;
+use crate::answer::Endpoint;
 
 /// What a request line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -271,7 +271,7 @@ impl Shard {
     /// An instant answer has no times, and stamps would cost it speed.
     fn uring(&self) -> UringConfig {
         UringConfig {
-            rx_timestamps: matches!(self.config.mode, Mode::Model { .. }),
+            rx_timestamps: matches!(self.config.mode, Mode::Model(_)),
             reuse_port: self.share_port,
             ..UringConfig::new(self.config.limits.connections_max)
         }

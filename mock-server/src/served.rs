@@ -9,11 +9,11 @@ pub struct Served {
     pub requests: u64,
     /// Those of them that were answered with an error.
     pub requests_refused: u64,
-    /// Responses, errors too, that were handed over for sending as a whole.
+    /// Responses, errors too, that were handed to the kernel as a whole.
     pub answers: u64,
     /// Responses cut off, or not begun, because the connection went away.
     pub answers_cut: u64,
-    /// Tokens handed over for sending. A prebuilt answer's count when the last one is.
+    /// Tokens handed to the kernel.
     pub tokens: u64,
 }
 

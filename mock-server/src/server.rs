@@ -5,9 +5,11 @@ use ridgeline_net::{Closed, Commands, Driver, DriverError, Sink, Token};
 use ridgeline_wire::carry::CarryPool;
 
 use crate::composer::Composer;
-use crate::config::ServerConfig;
+use crate::config::{Mode, ServerConfig};
 use crate::connection::{Connection, Shared};
 use crate::exchange::Buffers;
+use crate::ledger::Ledger;
+use crate::pace::{Replica, Started, Ticket};
 use crate::served::Served;
 use crate::timers::Timers;
 
@@ -33,12 +35,15 @@ impl Server {
             connections: Vec::new(),
             free: Vec::new(),
             shared: Shared {
-                mode: config.mode,
                 composer: Composer::new(config, epoch),
                 pool: CarryPool::new(limits.carry_bytes_max),
                 timers: Timers::new(limits.connections_max),
                 buffers: Buffers::default(),
-                served: Served::default(),
+                replica: match &config.mode {
+                    Mode::Instant { .. } => None,
+                    Mode::Model(pace) => Some(Replica::new(pace.clone())),
+                },
+                ledger: Ledger::default(),
                 limits,
             },
         }
@@ -50,7 +55,17 @@ impl Server {
         while let Some(slot) = self.shared.timers.pop(now) {
             self.connections[slot as usize].due(&mut self.shared, commands, now);
         }
+        while let Some((ticket, started)) = self.admit(now) {
+            if let Some((connection, shared)) = self.connection(ticket.token) {
+                connection.start(shared, commands, (ticket.serial, started), now);
+            }
+        }
         self.shared.timers.next()
+    }
+
+    /// The next request that waited for its turn and can have it now.
+    fn admit(&mut self, now: Nanos) -> Option<(Ticket, Started)> {
+        self.shared.replica.as_mut()?.admit(now)
     }
 
     /// Ends every connection; what is queued is still sent. For the server's own end.
@@ -69,7 +84,7 @@ impl Server {
     /// What was counted so far.
     #[must_use]
     pub fn served(&self) -> Served {
-        self.shared.served
+        self.shared.ledger.served
     }
 
     /// The connection of `token`, unless it is gone.
@@ -82,7 +97,7 @@ impl Server {
 
 impl Sink for Server {
     fn accepted(&mut self, _: &mut Commands, _: u32, _: Nanos) -> Option<Token> {
-        let served = &mut self.shared.served;
+        let served = &mut self.shared.ledger.served;
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -102,7 +117,11 @@ impl Sink for Server {
 
     fn opened(&mut self, _: &mut Commands, _: Token, _: Nanos) {}
 
-    fn submitted(&mut self, _: Token, _: Nanos) {}
+    fn submitted(&mut self, token: Token, at: Nanos) {
+        if let Some((connection, shared)) = self.connection(token) {
+            connection.submitted(shared, at);
+        }
+    }
 
     fn sent(&mut self, commands: &mut Commands, token: Token, head: Vec<u8>, at: Nanos) {
         if let Some((connection, shared)) = self.connection(token) {
@@ -123,9 +142,9 @@ impl Sink for Server {
         }
     }
 
-    fn closed(&mut self, _: &mut Commands, token: Token, _: Closed, _: Nanos) {
+    fn closed(&mut self, _: &mut Commands, token: Token, _: Closed, at: Nanos) {
         if let Some((connection, shared)) = self.connection(token) {
-            connection.release(shared);
+            connection.release(shared, at);
             self.free.push(token.index);
         }
     }

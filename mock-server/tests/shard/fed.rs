@@ -107,6 +107,7 @@ impl Fed {
 
     fn finish(&mut self, token: Token, head: Vec<u8>, body: &[u8]) {
         self.sent.push((self.now, token, [&head, body].concat()));
+        self.server.submitted(token, self.now);
         self.server.sent(&mut self.commands, token, head, self.now);
     }
 

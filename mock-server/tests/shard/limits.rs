@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use ridgeline_clock::Nanos;
-use ridgeline_mock_server::{Limits, Mode, ServerConfig, text};
+use ridgeline_mock_server::{Limits, Mode, PaceConfig, ServerConfig, text};
 use ridgeline_net::{Close, Sink};
 
 use crate::fed::{Fed, chat, post, responses};
@@ -230,10 +230,10 @@ fn a_reader_that_does_not_read_is_owed_a_bounded_number_of_sends() {
 
 #[test]
 fn the_bytes_of_a_reader_that_does_not_read_are_bounded_too() {
-    let mode = Mode::Model {
+    let mode = Mode::Model(PaceConfig {
         time_to_first_token: Nanos::ZERO,
         inter_token_latency: Nanos::ZERO,
-    };
+    });
     let config = ServerConfig {
         mode,
         ..with(|limits| limits.queued_bytes_max = 10_000)

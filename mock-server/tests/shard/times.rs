@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ridgeline_clock::{Arrival, Clock, Nanos};
-use ridgeline_mock_server::{Mode, Server, ServerConfig, serve, text};
+use ridgeline_mock_server::{Mode, PaceConfig, Server, ServerConfig, serve, text};
 use ridgeline_net::sim::{SimConfig, SimNet, lockstep};
 use ridgeline_net::{Closed, Commands, Driver, Peer, Sink, Token, Wake};
 
@@ -12,10 +12,10 @@ const TTFT: Nanos = Nanos::from_micros(750);
 const ITL: Nanos = Nanos::from_micros(125);
 
 fn modelled() -> ServerConfig {
-    let mode = Mode::Model {
+    let mode = Mode::Model(PaceConfig {
         time_to_first_token: TTFT,
         inter_token_latency: ITL,
-    };
+    });
     ServerConfig {
         mode,
         ..ServerConfig::default()
@@ -98,10 +98,10 @@ fn a_late_turn_sends_all_that_is_due_and_then_is_on_time_again() {
 
 #[test]
 fn no_latency_means_one_write() {
-    let mode = Mode::Model {
+    let mode = Mode::Model(PaceConfig {
         time_to_first_token: Nanos::ZERO,
         inter_token_latency: Nanos::ZERO,
-    };
+    });
     let mut fed = Fed::new(&ServerConfig {
         mode,
         ..ServerConfig::default()

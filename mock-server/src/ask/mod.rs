@@ -6,48 +6,23 @@
 //! token ids has as many tokens as ids.
 use std::borrow::Cow;
 use std::fmt;
+use std::rc::Rc;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 
+use crate::answer::{Answer, Endpoint, Finish, Output};
 use crate::config::{Limits, ServerConfig};
 use crate::refusal::Refusal;
 
-/// Which of the two generating endpoints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Endpoint {
-    Chat,
-    Completions,
-}
-
-/// Why an answer ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Finish {
-    /// The request's own maximum was reached.
-    Length,
-    /// The request set none, and the answer ended at the server's default.
-    Stop,
-}
-
-impl Finish {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Length => "length",
-            Self::Stop => "stop",
-        }
-    }
-}
-
-/// What decides the bytes of an answer, but for the model's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Ask {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) stream: bool,
-    /// A streamed answer ends with an event that carries the usage.
-    pub(crate) include_usage: bool,
-    pub(crate) tokens: u32,
-    pub(crate) prompt_tokens: u32,
-    pub(crate) finish: Finish,
+/// What a body asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) model: Option<Cow<'a, str>>,
+    pub(crate) answer: Answer,
+    /// Hashes of the prompt's blocks, each with all before it.
+    pub(crate) blocks: Rc<[u64]>,
+    pub(crate) seed: Option<u64>,
 }
 
 /// Reads a request body.
@@ -55,7 +30,7 @@ pub(crate) fn parse<'a>(
     endpoint: Endpoint,
     body: &'a [u8],
     config: &ServerConfig,
-) -> Result<(Ask, Option<Cow<'a, str>>), Refusal> {
+) -> Result<Asked<'a>, Refusal> {
     let body: Body<'a> = serde_json::from_slice(body)
         .map_err(|error| Refusal::invalid(None, format!("The body can't be read: {error}")))?;
     let prompt_tokens = match endpoint {
@@ -90,20 +65,28 @@ pub(crate) fn parse<'a>(
     }
     let model = body.model.map(|model| model.0);
     check_model(model.as_deref(), &config.limits)?;
-    let include_usage = body
-        .stream_options
-        .is_some_and(|options| options.include_usage.unwrap_or(false));
-    Ok((
-        Ask {
+    let (include_usage, continuous_usage) = body.stream_options.map_or((false, false), |options| {
+        let on = |option: Option<bool>| option.unwrap_or(false);
+        (
+            on(options.include_usage),
+            on(options.continuous_usage_stats),
+        )
+    });
+    Ok(Asked {
+        model,
+        answer: Answer {
             endpoint,
             stream,
             include_usage,
-            tokens,
+            continuous_usage,
             prompt_tokens,
-            finish,
+            cached_tokens: 0,
+            logprobs: None,
+            outputs: [Output::words(0, 0, tokens, finish)].into(),
         },
-        model,
-    ))
+        blocks: Rc::default(),
+        seed: body.seed,
+    })
 }
 
 /// How many tokens the answer has, and why it ends there. `min_tokens` can't exceed the maximum,
@@ -164,6 +147,7 @@ struct Body<'a> {
     #[serde(rename = "ignore_eos")]
     _ignore_eos: Option<bool>,
     n: Option<u64>,
+    seed: Option<u64>,
 }
 
 /// serde borrows a `Cow` only where the field itself is one, not inside an `Option`.
@@ -173,6 +157,7 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 #[derive(Deserialize)]
 struct StreamOptions {
     include_usage: Option<bool>,
+    continuous_usage_stats: Option<bool>,
 }
 
 /// Words of a text; of an array of parts, those of the parts that have a text.
@@ -366,13 +351,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn chat(body: &str) -> Result<(Ask, Option<String>), String> {
+    fn chat(body: &str) -> Result<(Answer, Option<String>), String> {
         read(Endpoint::Chat, body)
     }
 
-    fn read(endpoint: Endpoint, body: &str) -> Result<(Ask, Option<String>), String> {
+    fn read(endpoint: Endpoint, body: &str) -> Result<(Answer, Option<String>), String> {
         parse(endpoint, body.as_bytes(), &ServerConfig::default())
-            .map(|(ask, model)| (ask, model.map(Cow::into_owned)))
+            .map(|asked| (asked.answer, asked.model.map(Cow::into_owned)))
             .map_err(|refusal| format!("{} {:?}", refusal.status, refusal.param))
     }
 
@@ -382,13 +367,15 @@ mod tests {
             chat(r#"{"messages":[{"role":"user","content":"Hello, world"}]}"#).unwrap();
         assert_eq!(
             ask,
-            Ask {
+            Answer {
                 endpoint: Endpoint::Chat,
                 stream: false,
                 include_usage: false,
-                tokens: 64,
+                continuous_usage: false,
                 prompt_tokens: 2,
-                finish: Finish::Stop,
+                cached_tokens: 0,
+                logprobs: None,
+                outputs: [Output::words(0, 0, 64, Finish::Stop)].into(),
             }
         );
         assert_eq!(model, None);
@@ -405,7 +392,7 @@ mod tests {
         assert_eq!(model.as_deref(), Some("ab"));
         assert!(ask.stream && ask.include_usage);
         assert_eq!(
-            (ask.tokens, ask.prompt_tokens, ask.finish),
+            (ask.tokens(), ask.prompt_tokens, ask.output(0).finish),
             (7, 4, Finish::Length)
         );
     }
@@ -443,7 +430,7 @@ mod tests {
             chat(&format!(
                 r#"{{"messages":[{{"role":"user","content":"x"}}],{fields}}}"#
             ))
-            .map(|(ask, _)| ask.tokens)
+            .map(|(ask, _)| ask.tokens())
         };
         let long = format!(r#""model":"{}""#, "m".repeat(257));
         for (fields, param) in [

@@ -1,0 +1,163 @@
+//! The flags: one group per concern, each in the module of its concern.
+
+mod answer;
+mod listen;
+mod span;
+
+use std::net::SocketAddr;
+
+pub use answer::{AnswerArgs, EventsPerWrite};
+pub use listen::{Cores, ListenArgs};
+pub(crate) use span::span;
+
+use crate::config::{Limits, Mode, ServerConfig};
+use crate::pace::PaceArgs;
+use crate::run::{Running, ServerError, start};
+use crate::wording::Dialect;
+
+/// The flags of the mock server, the same for its own binary and for `ridgeline mock-server`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct MockServerArgs {
+    /// When tokens are sent: at once (instant), or at fixed times (model)
+    #[arg(long, value_enum, default_value_t = ModeKind::Model)]
+    pub mode: ModeKind,
+    /// Where the server listens, and on which cores.
+    #[command(flatten)]
+    pub listen: ListenArgs,
+    /// What is answered, times apart.
+    #[command(flatten)]
+    pub answer: AnswerArgs,
+    /// The times of model mode.
+    #[command(flatten)]
+    pub pace: PaceArgs,
+}
+
+/// `--mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ModeKind {
+    /// All tokens at once
+    Instant,
+    /// Each token at its time
+    Model,
+}
+
+impl MockServerArgs {
+    /// What the flags ask the server to be.
+    #[must_use]
+    pub fn config(&self) -> ServerConfig {
+        let mode = match self.mode {
+            ModeKind::Instant => Mode::Instant {
+                events_per_write: self.answer.events_per_write.0,
+            },
+            ModeKind::Model => Mode::Model(self.pace.config()),
+        };
+        ServerConfig {
+            mode,
+            model: self.answer.model.clone(),
+            max_tokens_default: self.answer.max_tokens_default,
+            dialect: Dialect::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Starts the server that the flags ask for.
+    ///
+    /// # Errors
+    /// As [`start`].
+    pub fn start(&self) -> Result<Running, ServerError> {
+        let ListenArgs {
+            host,
+            port,
+            driver,
+            ref cores,
+        } = self.listen;
+        start(
+            self.config(),
+            SocketAddr::new(host, port),
+            driver,
+            cores.0.clone(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+    use crate::pace::PaceConfig;
+    use crate::run::DriverKind;
+    use clap::Parser;
+    use ridgeline_clock::Nanos;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        args: MockServerArgs,
+    }
+
+    fn parse(flags: &[&str]) -> Result<MockServerArgs, String> {
+        Flags::try_parse_from([&["x"], flags].concat())
+            .map(|flags| flags.args)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_flags_it_is_the_default() {
+        let args = parse(&[]).unwrap();
+        assert_eq!(args.config(), ServerConfig::default());
+        let listen = args.listen;
+        assert_eq!(
+            (listen.port, listen.cores, listen.driver),
+            (8000, Cores(None), DriverKind::Auto)
+        );
+    }
+
+    #[test]
+    fn flags_reach_the_config() {
+        let args = parse(&[
+            "--time-to-first-token=750us",
+            "--inter-token-latency=0",
+            "--max-tokens-default=7",
+            "--model=m",
+            "--port=0",
+            "--cores=0,2-3",
+        ])
+        .unwrap();
+        let mode = Mode::Model(PaceConfig {
+            time_to_first_token: Nanos::from_micros(750),
+            inter_token_latency: Nanos::ZERO,
+        });
+        let config = args.config();
+        assert_eq!(
+            (
+                config.mode,
+                config.max_tokens_default,
+                config.model.as_str()
+            ),
+            (mode, 7, "m")
+        );
+        assert_eq!(args.listen.cores, Cores(Some(vec![0, 2, 3])));
+        let args = parse(&["--mode=instant", "--events-per-write=4"]).unwrap();
+        let events_per_write = NonZeroU32::new(4);
+        assert_eq!(args.config().mode, Mode::Instant { events_per_write });
+    }
+
+    #[test]
+    fn wrong_flags_are_told() {
+        for flags in [
+            "--cores=",
+            "--cores=1,1",
+            "--cores=0-99999999999",
+            "--cores=x",
+            "--cores=1024",
+            "--events-per-write=0",
+            "--max-tokens-default=0",
+            "--max-tokens-default=100000",
+            "--port=70000",
+            "--mode=slow",
+        ] {
+            assert!(parse(&[flags]).is_err(), "{flags}");
+        }
+    }
+}
