@@ -1,4 +1,5 @@
-//! The program itself against clients that nobody here wrote: Python's http.client, and curl.
+//! The program itself against clients that nobody here wrote: Python's http.client, curl, Node's
+//! fetch, and OpenAI's Python client.
 //! A client that is not installed is skipped, with a line that says so.
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 #![expect(clippy::print_stdout, reason = "a skipped test says so")]
@@ -188,6 +189,46 @@ fn python_reads_instant_answers() {
     for driver in ["--driver=auto", "--driver=epoll"] {
         against_python(&[driver, "--mode=instant"]);
         against_python(&[driver, "--mode=instant", "--events-per-write=1"]);
+    }
+}
+
+/// Runs a script that ends with `done`, or says why it was skipped.
+fn against_script(client: &str, flags: &[&str], script: &[&str]) {
+    let program = Program::start(flags);
+    let expected = text(40);
+    let args = [script, &[&program.url, &expected]].concat();
+    match run(client, &args).as_deref() {
+        None | Some("done\n") => {}
+        Some(said) => {
+            assert!(said.starts_with("skipped: "), "{said}");
+            print!("{said}");
+        }
+    }
+    program.end(rustix::process::Signal::TERM);
+}
+
+const PACES: [&[&str]; 3] = [
+    &["--time-to-first-token=1ms", "--inter-token-latency=100us"],
+    &["--mode=instant"],
+    &["--mode=instant", "--events-per-write=1"],
+];
+
+#[test]
+fn node_reads_answers() {
+    let script = ["--input-type=module", "-e", include_str!("peers/node.mjs")];
+    for flags in PACES {
+        against_script("node", flags, &script);
+    }
+}
+
+#[test]
+fn the_openai_client_reads_answers() {
+    for flags in PACES {
+        against_script(
+            "python3",
+            flags,
+            &["-c", include_str!("peers/openai_sdk.py")],
+        );
     }
 }
 
