@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ridgeline_engine::{Limits, Load, MemoryLine, Plan, Record, Requests, Target, id_prefix};
 use ridgeline_metrics::verdict::VerdictLimits;
-use ridgeline_net::Peer;
+use ridgeline_net::{Peer, raise_descriptor_limit};
 use ridgeline_wire::openai::EndpointType;
 use ridgeline_workload::{Order, Tokenizer};
 
@@ -241,7 +241,7 @@ impl Room {
                 1 => String::new(),
                 pairs => format!(" ({range} for each of {pairs} pairs of addresses)"),
             },
-            descriptors: machine::descriptors().saturating_sub(machine::DESCRIPTORS_SPARE),
+            descriptors: raise_descriptor_limit().saturating_sub(machine::DESCRIPTORS_SPARE),
             shared: backend == Backend::Epoll,
             shards,
             mock: endpoint.connections_max(),

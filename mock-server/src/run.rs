@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use ridgeline_clock::realtime_bracket;
-use ridgeline_net::{Driver, DriverError, Peer, Wake};
+use ridgeline_net::{Driver, DriverError, Peer, Wake, raise_descriptor_limit};
 use ridgeline_net_epoll::{EpollConfig, EpollDriver};
 use ridgeline_net_uring::{UringConfig, UringDriver};
-use rustix::process::{Resource, Rlimit};
 
 use crate::config::{Limits, Mode, ServerConfig};
 use crate::served::Served;
@@ -215,18 +214,7 @@ const DESCRIPTORS_SPARE: u64 = 256;
 /// How many connections the limit on descriptors allows one driver, once it is raised as far as
 /// it may be.
 fn descriptors() -> u32 {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    let current = match rustix::process::setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    let left = current
-        .unwrap_or(u64::MAX)
-        .saturating_sub(DESCRIPTORS_SPARE);
+    let left = raise_descriptor_limit().saturating_sub(DESCRIPTORS_SPARE);
     u32::try_from(left).unwrap_or(u32::MAX).max(1)
 }
 

@@ -82,7 +82,8 @@ struct Slot {
 
 #[derive(Debug)]
 struct Listening {
-    listener: Listener,
+    /// `None`: it was closed.
+    listener: Option<Listener>,
     /// Connections may be waiting.
     ready: bool,
     /// They are, but there was no descriptor for them: tried again when one is free.
@@ -169,11 +170,20 @@ impl Driver for EpollDriver {
             .register(listener.source(), name, Interest::READABLE)
             .map_err(failed)?;
         self.listeners.push(Listening {
-            listener,
+            listener: Some(listener),
             ready: false,
             starved: false,
         });
         Ok(bound)
+    }
+
+    fn stop_listening(&mut self) -> Result<(), DriverError> {
+        for listening in &mut self.listeners {
+            // Closing the descriptor takes it out of the kernel's list.
+            listening.listener = None;
+            (listening.ready, listening.starved) = (false, false);
+        }
+        Ok(())
     }
 
     fn commands(&mut self) -> &mut Commands {

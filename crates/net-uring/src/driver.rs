@@ -185,6 +185,10 @@ impl Driver for UringDriver {
             })
     }
 
+    fn stop_listening(&mut self) -> Result<(), DriverError> {
+        self.close_listeners().map_err(os("io_uring_enter"))
+    }
+
     #[inline]
     fn commands(&mut self) -> &mut Commands {
         &mut self.commands

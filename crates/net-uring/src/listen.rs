@@ -1,7 +1,7 @@
 //! Listeners: made as ordinary sockets, then moved into the ring's file table.
 
 use std::io;
-use std::mem::{MaybeUninit, size_of_val};
+use std::mem::{self, MaybeUninit, size_of_val};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 
@@ -28,6 +28,15 @@ pub(crate) struct Listener {
     pub(crate) armed: bool,
     /// Whether its accept ended because no file was free.
     pub(crate) starved: bool,
+    /// Nobody listens there any more.
+    pub(crate) closed: bool,
+}
+
+impl Listener {
+    /// Its accept has ended, and is to be armed again.
+    pub(crate) const fn is_owed(&self) -> bool {
+        !self.armed && !self.closed
+    }
 }
 
 impl UringDriver {
@@ -68,9 +77,28 @@ impl UringDriver {
             stamped,
             armed: true,
             starved: false,
+            closed: false,
         });
         self.arm_accept(number)?;
         Ok(bound)
+    }
+
+    /// Takes the listeners out of the file table. An accept in flight holds its listener until the
+    /// cancellation is reaped.
+    pub(crate) fn close_listeners(&mut self) -> io::Result<()> {
+        for number in 0..self.listeners.len() {
+            let listener = &mut self.listeners[number];
+            if mem::replace(&mut listener.closed, true) {
+                continue;
+            }
+            let armed = listener.armed;
+            let file = LISTENER_FILES + u32::try_from(number).map_err(io::Error::other)?;
+            if armed {
+                self.cancel(file)?;
+            }
+            self.close_silently(file)?;
+        }
+        Ok(())
     }
 }
 

@@ -249,6 +249,11 @@ impl UringDriver {
     /// Resets a connection that has no slot.
     pub(crate) fn refuse(&mut self, file: u32) -> io::Result<()> {
         self.set_linger_none(file)?;
+        self.close_silently(file)
+    }
+
+    /// Closes a file that is no slot's.
+    pub(crate) fn close_silently(&mut self, file: u32) -> io::Result<()> {
         let entry = opcode::Close::new(Fixed(file)).build();
         // SAFETY: it points to nothing.
         unsafe { self.push_silent(entry) }

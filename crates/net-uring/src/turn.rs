@@ -6,6 +6,7 @@ use ridgeline_clock::{Clock, MonotonicClock, Nanos, realtime_bracket};
 use ridgeline_net::{Closed, Sink, Turn};
 
 use crate::driver::UringDriver;
+use crate::listen::Listener;
 use crate::slot::{Op, Phase, Receiving, Sending, Tag};
 
 impl UringDriver {
@@ -65,7 +66,7 @@ impl UringDriver {
         if !self.hungry.is_empty() {
             self.feed()?;
         }
-        if self.listeners.iter().any(|listener| !listener.armed) {
+        if self.listeners.iter().any(Listener::is_owed) {
             self.resume_accepts()?;
         }
         Ok(())
@@ -89,7 +90,7 @@ impl UringDriver {
     fn resume_accepts(&mut self) -> io::Result<()> {
         for number in 0..self.listeners.len() {
             let listener = &mut self.listeners[number];
-            if listener.armed || (listener.starved && !self.files_freed) {
+            if !listener.is_owed() || (listener.starved && !self.files_freed) {
                 continue;
             }
             (listener.armed, listener.starved) = (true, false);

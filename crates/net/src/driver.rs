@@ -285,6 +285,14 @@ pub trait Driver {
     /// [`DriverError::Listen`] when the address can't be had.
     fn listen(&mut self, peer: &Peer) -> Result<Peer, DriverError>;
 
+    /// Listens no longer, for good: soon after the next turn every address that was listened on
+    /// refuses, and the system resets connections that it had completed ahead of being accepted. Those
+    /// already on their way to the sink may still be told by [`Sink::accepted`].
+    ///
+    /// # Errors
+    /// [`DriverError::Os`] when the loop itself can't go on.
+    fn stop_listening(&mut self) -> Result<(), DriverError>;
+
     /// The queue for orders outside callbacks: the same that callbacks are given.
     fn commands(&mut self) -> &mut Commands;
 

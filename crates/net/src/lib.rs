@@ -17,6 +17,8 @@
 //! 3. the kernel is entered, until a completion or the deadline;
 //! 4. the clock is read once more (the time of reaping), and every completion becomes one callback.
 //!
+//! [`raise_descriptor_limit`] is what every program with many sockets does first.
+//!
 //! Callbacks get the [`Commands`] queue, never the driver: nothing re-enters it.
 //!
 //! ```
@@ -53,9 +55,11 @@
 #![forbid(unsafe_code)]
 
 pub mod conformance;
+mod descriptors;
 mod driver;
 pub mod sim;
 
+pub use descriptors::raise_descriptor_limit;
 pub use driver::{
     Close, Closed, Command, Commands, Counters, Driver, DriverError, Peer, Sink, Token, Turn, Wake,
 };

@@ -81,10 +81,10 @@ impl EpollDriver {
         let mut completions = 0;
         for _ in 0..ACCEPTS_MAX {
             let listening = &mut self.listeners[index];
-            if !listening.ready {
+            let Some(listener) = listening.listener.as_ref().filter(|_| listening.ready) else {
                 break;
-            }
-            match listening.listener.accept() {
+            };
+            match listener.accept() {
                 Ok(stream) => {
                     let at = MonotonicClock.now();
                     let number = u32::try_from(index).unwrap_or(u32::MAX);

@@ -75,6 +75,25 @@ pub fn address_in_use<L: Lab>(lab: &mut L) {
     assert!(matches!(error, DriverError::Listen { peer, .. } if peer == path));
 }
 
+/// Once a driver has stopped listening its address refuses, and the connections that it has live on.
+pub fn stopped_listening<L: Lab>(lab: &mut L) {
+    let mut pair = Pair::new(lab, Role::Echoed, Role::Echo);
+    let (kept, _) = pair.connect();
+    pair.server.stop_listening().expect("the loop goes on");
+    pair.server.stop_listening().expect("once more is nothing");
+    pair.settle();
+    let address = pair.address.clone();
+    let late = pair.open(&address);
+    pair.until("closed", |near, _| near.get(late).closed.is_some());
+    assert_eq!(pair.near.get(late).closed, Some(Closed::Refused));
+    assert_eq!(pair.near.get(late).opened, None);
+    pair.send(kept, 10_000);
+    pair.until("the echo", |near, _| {
+        near.get(kept).received_bytes == near.get(kept).queued_bytes()
+    });
+    pair.finish();
+}
+
 /// An attempt in progress can be given up, orderly or not, with sends waiting or not.
 pub fn cancelled<L: Lab>(lab: &mut L) {
     let Some(silent) = lab.silent() else { return };

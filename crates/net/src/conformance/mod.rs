@@ -41,7 +41,7 @@ pub use pair::Pair;
 macro_rules! conformance {
     ($lab:expr) => {
         $crate::conformance!(@ $lab, connect: opened, refused, timed_out, listener_refuses,
-            address_in_use, cancelled, cancelled_at_once, churn, unix, unix_deserted);
+            address_in_use, stopped_listening, cancelled, cancelled_at_once, churn, unix, unix_deserted);
         $crate::conformance!(@ $lab, bytes: larger_than_the_socket_buffer, queued_sends_keep_order,
             empty_sends, sent_before_opened, lent_in_every_size, echoed_in_order,
             many_receive_at_once);

@@ -241,6 +241,11 @@ impl Driver for SimDriver {
             .ok_or_else(|| in_use(peer))
     }
 
+    fn stop_listening(&mut self) -> Result<(), DriverError> {
+        self.net.0.borrow_mut().remove_listeners(self.id);
+        Ok(())
+    }
+
     fn commands(&mut self) -> &mut Commands {
         &mut self.commands
     }

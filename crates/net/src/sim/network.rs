@@ -166,12 +166,16 @@ impl Network {
         number(self.desks.len() - 1)
     }
 
-    pub(super) fn remove_driver(&mut self, id: u32) {
+    pub(super) fn remove_listeners(&mut self, id: u32) {
         for place in &mut self.places {
             if matches!(place.listener, Some(Listener::Driver { driver, .. }) if driver == id) {
                 place.listener = None;
             }
         }
+    }
+
+    pub(super) fn remove_driver(&mut self, id: u32) {
+        self.remove_listeners(id);
         for index in 0..self.links.len() {
             for side in 0..2 {
                 let end = End::new(number(index), side, self.links[index].generation);

@@ -16,7 +16,8 @@ impl Network {
             .get(link.place as usize)
             .and_then(|place| place.listener)
         else {
-            return;
+            // It listened when the attempt was begun.
+            return self.plan(at + shape.latency, end, What::Refused);
         };
         let up = at + self.trip(shape);
         let near = self.side(end);
