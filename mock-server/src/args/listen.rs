@@ -6,7 +6,7 @@ use crate::run::{CORES_MAX, DriverKind};
 #[derive(Clone, Debug, clap::Args)]
 pub struct ListenArgs {
     /// The address to listen on
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_parser = host)]
     pub host: IpAddr,
     /// The port to listen on; 0: any free one, which is printed
     #[arg(long, default_value_t = 8000)]
@@ -22,6 +22,14 @@ pub struct ListenArgs {
 /// `--cores`: the cores to pin one shard each to, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores(pub Option<Vec<usize>>);
+
+fn host(text: &str) -> Result<IpAddr, String> {
+    if text == "localhost" {
+        return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    }
+    text.parse()
+        .map_err(|_| "expected an IP address (0.0.0.0 for all of this machine's)".to_owned())
+}
 
 fn cores(text: &str) -> Result<Cores, String> {
     if text == "none" {
@@ -42,4 +50,21 @@ fn cores(text: &str) -> Result<Cores, String> {
         }
     }
     Ok(Cores(Some(cores)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_addresses_or_localhost() {
+        assert_eq!(host("localhost"), Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        assert_eq!(host("::1"), Ok(IpAddr::V6(std::net::Ipv6Addr::LOCALHOST)));
+        for wrong in ["", "127.0.0.1:80", "example.com"] {
+            assert!(
+                host(wrong).unwrap_err().contains("an IP address"),
+                "{wrong}"
+            );
+        }
+    }
 }
