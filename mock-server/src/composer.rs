@@ -11,13 +11,15 @@ use crate::config::{Mode, ServerConfig};
 use crate::id::Id;
 use crate::ledger::Load;
 use crate::refusal::Refusal;
-use crate::wording::{Framing, Reply, Stamp, Voice, end, event};
+use crate::wording::{Content, Dialect, Framing, Http, Reply, Stamp, Telling, Voice};
 
 /// An answer whose bytes exist, but for its head. Shared by everyone who asked for the same.
 #[derive(Debug)]
 pub(crate) struct Prebuilt {
     pub(crate) status: u16,
     pub(crate) allow: Option<&'static str>,
+    pub(crate) http: &'static Http,
+    pub(crate) content: Content,
     pub(crate) framing: Framing,
     body: Bytes,
     /// INVARIANT: not empty, ascending by `end`, the last of which is `body.len()`.
@@ -38,6 +40,8 @@ impl Prebuilt {
         Self {
             status,
             allow: None,
+            http: Dialect::Vllm.http(),
+            content: Content::Json,
             framing: Framing::Length(end),
             writes: Box::new([Cut {
                 end,
@@ -88,8 +92,8 @@ pub(crate) struct Composer {
     config: ServerConfig,
     /// What to add to the run's clock for the time since 1970.
     epoch: Nanos,
-    /// By model, for each endpoint.
-    voices: [HashMap<Box<str>, Rc<Voice>>; 2],
+    /// By model, for each endpoint and dialect.
+    voices: HashMap<(Endpoint, Dialect), HashMap<Box<str>, Rc<Voice>>>,
     voices_made: u64,
     prebuilt: HashMap<Key, Rc<Prebuilt>>,
     prebuilt_bytes: usize,
@@ -102,7 +106,7 @@ pub(crate) struct Composer {
 /// The number of the voice, the answer, and whether the peer takes chunks.
 type Key = (u64, Answer, bool);
 
-/// Models that are remembered for each endpoint; at this number all are forgotten.
+/// Models that are remembered for each endpoint and dialect; at this number all are forgotten.
 const VOICES_MAX: usize = 256;
 
 impl Composer {
@@ -120,7 +124,7 @@ impl Composer {
         Self {
             config: config.clone(),
             epoch,
-            voices: [HashMap::new(), HashMap::new()],
+            voices: HashMap::new(),
             voices_made: 0,
             prebuilt: HashMap::new(),
             prebuilt_bytes: 0,
@@ -138,12 +142,17 @@ impl Composer {
         Rc::clone(&self.health)
     }
 
-    /// Reads a body.
-    pub(crate) fn read(&mut self, endpoint: Endpoint, body: &[u8]) -> Result<Meaning, Refusal> {
+    /// Reads a body. `dialect`: the request's own, if it names one.
+    pub(crate) fn read(
+        &mut self,
+        endpoint: Endpoint,
+        dialect: Option<Dialect>,
+        body: &[u8],
+    ) -> Result<Meaning, Refusal> {
         let asked = parse(endpoint, body, &self.config)?;
         let model = asked.model.as_deref().unwrap_or(&self.config.model);
-        let dialect = self.config.dialect;
-        let voices = &mut self.voices[usize::from(endpoint == Endpoint::Completions)];
+        let dialect = dialect.unwrap_or(self.config.dialect);
+        let voices = self.voices.entry((endpoint, dialect)).or_default();
         let voice = match voices.get(model) {
             Some(voice) => Rc::clone(voice),
             None => {
@@ -157,11 +166,12 @@ impl Composer {
             }
         };
         let Asked {
-            answer,
+            mut answer,
             blocks,
             seed,
             ..
         } = asked;
+        dialect.bend(&mut answer);
         Ok(Meaning {
             voice,
             answer,
@@ -193,8 +203,9 @@ impl Composer {
         reply: &Reply,
         at: Nanos,
     ) -> Rc<Prebuilt> {
-        // A whole answer has no chunks: it is the same for every peer.
-        let chunked = reply.chunks || !meaning.answer.stream;
+        // A whole answer has no chunks, mostly: it is the same for every peer.
+        let plain = !meaning.answer.stream && meaning.voice.http().whole_is_plain();
+        let chunked = reply.chunks || plain;
         if let Some((for_chunks, prebuilt)) = &meaning.prebuilt
             && *for_chunks == chunked
         {
@@ -216,20 +227,10 @@ impl Composer {
             id: Id::of_serial(self.serial),
             created: seconds(self.epoch + at),
         };
-        let prebuilt = if answer.stream {
-            let framing = if *chunked {
-                Framing::Chunked
-            } else {
-                Framing::Close
-            };
-            self.stream(voice, answer, &stamp, framing)
-        } else {
-            let mut body = Vec::new();
-            voice.whole(&mut body, &stamp, answer);
-            body.shrink_to_fit();
-            let mut prebuilt = Prebuilt::new(200, body);
-            prebuilt.writes[0].load = Load::whole(answer);
-            prebuilt
+        let framing = voice.http().stream_framing(*chunked);
+        let prebuilt = match framing.filter(|_| answer.stream) {
+            Some(framing) => self.stream(voice, answer, &stamp, framing),
+            None => whole(voice, answer, &stamp, *chunked),
         };
         let bytes = prebuilt.body.len() + size_of_val(&*prebuilt.writes) + PREBUILT_BYTES;
         if self.prebuilt_bytes + bytes > self.config.limits.cache_bytes_max {
@@ -255,13 +256,19 @@ impl Composer {
         let mut body = Vec::new();
         let mut writes = Vec::new();
         let mut walk = Walk::new();
+        let mut telling = Telling::default();
+        let http = voice.http();
         let (mut load, mut events) = (Load::default(), 0);
+        http.event(&mut body, framing, &mut telling, |out, telling| {
+            voice.greeting(out, telling, stamp, answer);
+        });
+        let mut start_of_write = 0;
         while !walk.is_over() {
             walk.advance(1);
             while let Some(step) = walk.step(answer) {
                 let start = body.len();
-                event(&mut body, framing, |out| {
-                    voice.event(out, stamp, answer, &step);
+                http.event(&mut body, framing, &mut telling, |out, telling| {
+                    voice.event(out, telling, stamp, answer, &step);
                 });
                 if body.len() == start {
                     continue;
@@ -269,6 +276,8 @@ impl Composer {
                 load.add(&step);
                 events += 1;
                 if events == events_per_write && step != Step::Done {
+                    http.write(&mut body, framing, &mut telling, start_of_write);
+                    start_of_write = body.len();
                     writes.push(Cut {
                         end: body.len(),
                         load: std::mem::take(&mut load),
@@ -277,18 +286,42 @@ impl Composer {
                 }
             }
         }
-        end(&mut body, framing);
+        http.write(&mut body, framing, &mut telling, start_of_write);
+        http.end(&mut body, framing);
         body.shrink_to_fit();
         writes.push(Cut {
             end: body.len(),
             load,
         });
         Prebuilt {
+            http,
+            content: Content::Events,
             framing,
             writes: writes.into(),
             ..Prebuilt::new(200, body)
         }
     }
+}
+
+/// An answer that is sent when it is complete, in one write.
+fn whole(voice: &Voice, answer: &Answer, stamp: &Stamp, chunks: bool) -> Prebuilt {
+    let mut body = Vec::new();
+    let mut load = Load::default();
+    let content = voice.complete(&mut body, stamp, answer, |step| load.add(step));
+    if content == Content::Json {
+        load = Load::whole(answer);
+    }
+    let http = voice.http();
+    let framing = http.complete(&mut body, content, chunks);
+    body.shrink_to_fit();
+    let mut prebuilt = Prebuilt {
+        http,
+        content,
+        framing,
+        ..Prebuilt::new(200, body)
+    };
+    prebuilt.writes[0].load = load;
+    prebuilt
 }
 
 /// What a remembered answer takes besides its bytes, about.
@@ -324,7 +357,7 @@ mod tests {
         let body = format!(
             r#"{{"stream":true,"max_tokens":{tokens},"messages":[{{"role":"user","content":"x"}}]}}"#
         );
-        let mut meaning = composer.read(Endpoint::Chat, body.as_bytes()).unwrap();
+        let mut meaning = composer.read(Endpoint::Chat, None, body.as_bytes()).unwrap();
         composer.prebuilt(&mut meaning, &REPLY, Nanos::ZERO)
     }
 
@@ -381,10 +414,10 @@ mod tests {
         for model in 0..1_000 {
             let body = format!(r#"{{"model":"m{model}","prompt":"x"}}"#);
             composer
-                .read(Endpoint::Completions, body.as_bytes())
+                .read(Endpoint::Completions, None, body.as_bytes())
                 .unwrap();
         }
-        assert!(composer.voices[1].len() <= VOICES_MAX);
-        assert!(composer.voices[0].is_empty());
+        assert_eq!(composer.voices.len(), 1);
+        assert!(composer.voices.values().all(|voices| voices.len() <= VOICES_MAX));
     }
 }

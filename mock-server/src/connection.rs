@@ -18,7 +18,7 @@ use crate::pace::{Admission, Replica, Started, Ticket, Want};
 use crate::refusal::Refusal;
 use crate::route::Route;
 use crate::timers::Timers;
-use crate::wording::Reply;
+use crate::wording::{Dialect, Reply, UnknownDialect};
 
 /// What the connections of a shard share.
 #[derive(Debug)]
@@ -81,6 +81,8 @@ enum Phase {
 struct Reading {
     route: Route,
     reply: Reply,
+    /// The one that the request names.
+    dialect: Option<Result<Dialect, UnknownDialect>>,
     /// The peer waits for `100 Continue` before it sends the body.
     awaits_continue: bool,
 }
@@ -98,6 +100,7 @@ impl Reading {
                 keep_alive: head.keep_alive,
                 chunks: !head.http10,
             },
+            dialect: head.field(b"x-mock-dialect").map(Dialect::named),
             awaits_continue: head.expect_continue,
         }
     }
@@ -107,6 +110,7 @@ impl Reading {
 #[derive(Debug)]
 struct Memo {
     endpoint: Endpoint,
+    dialect: Option<Dialect>,
     body: Vec<u8>,
     meaning: Meaning,
 }
@@ -309,7 +313,10 @@ impl Connection {
     /// The request is there, all of it. Its body is `whole`, unless it came in pieces.
     fn complete(&mut self, shared: &mut Shared, whole: &[u8], at: Nanos) {
         let Some(Reading {
-            route, mut reply, ..
+            route,
+            mut reply,
+            dialect,
+            ..
         }) = self.reading.take()
         else {
             return;
@@ -318,10 +325,10 @@ impl Connection {
         let mut account = Account::new(ticket.serial, at, reply.request_id);
         let work = match route {
             Route::Generate(endpoint) => {
-                self.understand(shared, endpoint, whole)
+                self.understand(shared, endpoint, dialect, whole)
                     .and_then(|meaning| {
-                        // Without chunks only the connection's end can end a stream.
-                        reply.keep_alive &= reply.chunks || !meaning.answer.stream;
+                        let http = meaning.voice.http();
+                        reply.keep_alive &= http.keeps_alive(meaning.answer.stream, reply.chunks);
                         generate(shared, meaning, &reply, ticket, &mut account)
                     })
             }
@@ -368,19 +375,24 @@ impl Connection {
         &'m mut self,
         shared: &mut Shared,
         endpoint: Endpoint,
+        dialect: Option<Result<Dialect, UnknownDialect>>,
         whole: &[u8],
     ) -> Result<&'m mut Meaning, Refusal> {
+        let dialect = dialect.transpose().map_err(|UnknownDialect| {
+            Refusal::request(400, "X-Mock-Dialect names no dialect of this server")
+        })?;
         let body = if self.body.is_empty() {
             whole
         } else {
             &self.body
         };
-        let known = self
-            .memo
-            .as_ref()
-            .is_some_and(|memo| memo.endpoint == endpoint && memo.body == body && !body.is_empty());
+        let known = self.memo.as_ref().is_some_and(|memo| {
+            (memo.endpoint, memo.dialect) == (endpoint, dialect)
+                && memo.body == body
+                && !body.is_empty()
+        });
         if !known {
-            let meaning = shared.composer.read(endpoint, body)?;
+            let meaning = shared.composer.read(endpoint, dialect, body)?;
             let mut kept = self.memo.take().map(|memo| memo.body).unwrap_or_default();
             kept.clear();
             if body.len() <= MEMO_BYTES_MAX {
@@ -388,6 +400,7 @@ impl Connection {
             }
             self.memo = Some(Memo {
                 endpoint,
+                dialect,
                 body: kept,
                 meaning,
             });
@@ -577,7 +590,8 @@ fn generate(
         seed: meaning.seed,
     };
     let stamp = shared.composer.stamp(reply, at);
-    let mut paced = Paced::new(Rc::clone(&meaning.voice), meaning.answer.clone(), stamp);
+    let voice = Rc::clone(&meaning.voice);
+    let mut paced = Paced::new(voice, meaning.answer.clone(), stamp, reply.chunks);
     match replica.arrive(ticket, &want, at) {
         Admission::Refuse(refusal) => return Err(refusal),
         Admission::Wait => {}

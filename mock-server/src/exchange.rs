@@ -8,7 +8,7 @@ use crate::composer::Prebuilt;
 use crate::fault::{Ending, Script};
 use crate::ledger::{Load, Note};
 use crate::pace::{Pace, Started};
-use crate::wording::{Framing, Reply, Stamp, Voice, end, event, head};
+use crate::wording::{Content, Framing, Reply, Stamp, Telling, Voice, head};
 
 /// One request that is complete, and its answer as far as it is sent.
 #[derive(Debug)]
@@ -41,7 +41,10 @@ pub(crate) struct Paced {
     pub(crate) voice: Rc<Voice>,
     pub(crate) answer: Answer,
     pub(crate) stamp: Stamp,
+    /// Of a stream that is sent as it comes; none of what is sent when it is complete.
+    framing: Option<Framing>,
     walk: Walk,
+    telling: Telling,
     head_sent: bool,
     /// Nothing while it waits for its turn.
     times: Option<Times>,
@@ -118,7 +121,8 @@ impl Exchange {
                 if *next == 0 {
                     out = means.buffers.take();
                     let status = (prebuilt.status, prebuilt.allow);
-                    head(&mut out, status, prebuilt.framing, reply);
+                    let form = (prebuilt.content, prebuilt.framing);
+                    head(&mut out, prebuilt.http, status, form, reply);
                 }
                 let (body, load, last) = prebuilt.write(*next);
                 *next += 1;
@@ -133,8 +137,10 @@ impl Exchange {
                     note,
                 }
             }
-            Work::Paced(paced) if paced.answer.stream => paced.stream(means, reply, self.arrived),
-            Work::Paced(paced) => paced.whole(means, reply),
+            Work::Paced(paced) => match paced.framing {
+                Some(framing) => paced.stream(means, reply, self.arrived, framing),
+                None => paced.whole(means, reply),
+            },
             Work::Scripted { script, next } => play(script, next, means),
         }
     }
@@ -148,12 +154,16 @@ impl Exchange {
 }
 
 impl Paced {
-    pub(crate) fn new(voice: Rc<Voice>, answer: Answer, stamp: Stamp) -> Self {
+    /// `chunks`: whether the peer takes them.
+    pub(crate) fn new(voice: Rc<Voice>, answer: Answer, stamp: Stamp, chunks: bool) -> Self {
+        let framing = voice.http().stream_framing(chunks);
         Self {
             voice,
+            framing: framing.filter(|_| answer.stream),
             answer,
             stamp,
             walk: Walk::new(),
+            telling: Telling::default(),
             head_sent: false,
             times: None,
         }
@@ -164,7 +174,7 @@ impl Paced {
     pub(crate) fn start(&mut self, started: Started, running: u32) {
         self.answer.cached_tokens = started.cached_tokens;
         let (mut due, mut pace) = (started.first, started.pace);
-        if !self.answer.stream {
+        if self.framing.is_none() {
             let tokens = self.answer.tokens_longest();
             let mut said = pace.tokens();
             while said < tokens {
@@ -179,24 +189,33 @@ impl Paced {
         self.times.as_ref().map_or(Nanos::MAX, |times| times.due)
     }
 
-    fn stream(&mut self, means: &mut Means<'_>, reply: &Reply, arrived: Nanos) -> Say {
+    fn stream(
+        &mut self,
+        means: &mut Means<'_>,
+        reply: &Reply,
+        arrived: Nanos,
+        framing: Framing,
+    ) -> Say {
         let mut note = Note {
             due: self.due(),
             load: Load::default(),
             last: false,
         };
-        let framing = if reply.chunks {
-            Framing::Chunked
-        } else {
-            Framing::Close
-        };
         if self.head_sent && note.due > means.now {
             return Say::Later(note.due);
         }
+        let http = self.voice.http();
+        let telling = &mut self.telling;
         let mut out = means.buffers.take();
+        let mut start = 0;
         if !std::mem::replace(&mut self.head_sent, true) {
             note.due = arrived;
-            head(&mut out, (200, None), framing, reply);
+            let form = (Content::Events, framing);
+            head(&mut out, http, (200, None), form, reply);
+            start = out.len();
+            http.event(&mut out, framing, telling, |out, telling| {
+                self.voice.greeting(out, telling, &self.stamp, &self.answer);
+            });
         }
         while !self.walk.is_over()
             && let Some(times) = &mut self.times
@@ -206,15 +225,17 @@ impl Paced {
             self.walk.advance(times.pace.tokens());
             while let Some(step) = self.walk.step(&self.answer) {
                 note.load.add(&step);
-                event(&mut out, framing, |out| {
-                    self.voice.event(out, &self.stamp, &self.answer, &step);
+                http.event(&mut out, framing, telling, |out, telling| {
+                    self.voice
+                        .event(out, telling, &self.stamp, &self.answer, &step);
                 });
             }
             times.due += times.pace.gap(means.running);
         }
+        http.write(&mut out, framing, telling, start);
         if self.walk.is_over() {
             note.last = true;
-            end(&mut out, framing);
+            http.end(&mut out, framing);
         }
         Say::Send {
             head: out,
@@ -229,9 +250,13 @@ impl Paced {
             return Say::Later(due);
         }
         let mut body = means.buffers.take();
-        self.voice.whole(&mut body, &self.stamp, &self.answer);
+        let content = self
+            .voice
+            .complete(&mut body, &self.stamp, &self.answer, |_| {});
+        let http = self.voice.http();
+        let framing = http.complete(&mut body, content, reply.chunks);
         let mut out = means.buffers.take();
-        head(&mut out, (200, None), Framing::Length(body.len()), reply);
+        head(&mut out, http, (200, None), (content, framing), reply);
         out.extend_from_slice(&body);
         means.buffers.put(body);
         Say::Send {

@@ -15,6 +15,7 @@ pub use words::{text, token};
 pub(crate) enum Endpoint {
     Chat,
     Completions,
+    Responses,
 }
 
 /// Why an answer ends.

@@ -1,6 +1,7 @@
 use std::num::NonZeroU32;
 
 use crate::config::Limits;
+use crate::wording::Dialect;
 
 /// What is answered, times apart.
 #[derive(Clone, Debug, clap::Args)]
@@ -15,6 +16,9 @@ pub struct AnswerArgs {
     /// The model that /v1/models lists
     #[arg(long, value_name = "NAME", default_value = "mock")]
     pub model: String,
+    /// Whose words it uses, and in which form; a request names its own in X-Mock-Dialect
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Dialect::Vllm)]
+    pub dialect: Dialect,
 }
 
 /// `--events-per-write`: a number, or all of an answer.

@@ -13,7 +13,6 @@ pub(crate) use span::span;
 use crate::config::{Limits, Mode, ServerConfig};
 use crate::pace::PaceArgs;
 use crate::run::{Running, ServerError, start};
-use crate::wording::Dialect;
 
 /// The flags of the mock server, the same for its own binary and for `ridgeline mock-server`.
 #[derive(Clone, Debug, clap::Args)]
@@ -55,7 +54,7 @@ impl MockServerArgs {
             mode,
             model: self.answer.model.clone(),
             max_tokens_default: self.answer.max_tokens_default,
-            dialect: Dialect::default(),
+            dialect: self.answer.dialect,
             limits: Limits::default(),
         }
     }

@@ -39,7 +39,7 @@ pub(crate) fn parse<'a>(
             .as_ref()
             .and_then(Messages::tokens)
             .ok_or("messages"),
-        Endpoint::Completions => body
+        Endpoint::Completions | Endpoint::Responses => body
             .prompt
             .as_ref()
             .and_then(Prompt::tokens)

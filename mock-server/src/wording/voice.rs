@@ -1,6 +1,14 @@
+//! One endpoint's words in one dialect, in the name of one model.
+
 use super::dialect::Dialect;
-use super::json::{escaped, number, put, string};
-use crate::answer::{Answer, Endpoint, Finish, Part, Step, Usage};
+use super::fill::{Fill, Palette, Said};
+use super::framing::Content;
+use super::habits::{Block, Habits, Http, Lines, UsageAt, Words};
+use super::json::string;
+use super::logprobs::Logprobs;
+use super::responses::{Item, Responses};
+use super::template::Template;
+use crate::answer::{Answer, Endpoint, Part, Step, Usage, Walk};
 use crate::id::Id;
 
 /// What is the same in all events of one answer, and differs from answer to answer.
@@ -12,424 +20,393 @@ pub(crate) struct Stamp {
     pub(crate) created: u64,
 }
 
+/// How far the telling of one stream has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Telling {
+    /// Events so far.
+    pub(super) serial: u32,
+    /// Chunks so far.
+    pub(super) chunks: u32,
+    /// Responses API: output items so far, the open one among them.
+    pub(super) items: u32,
+    pub(super) open: Option<Item>,
+}
+
 /// How one endpoint words its answers in the name of one model.
 #[derive(Debug)]
 pub(crate) struct Voice {
-    endpoint: Endpoint,
     /// Different from that of every other voice of the same composer.
     pub(crate) number: u64,
-    /// From after `created` to the `[` of `choices`.
-    model: Vec<u8>,
+    habits: &'static Habits,
+    palette: Palette,
+    speech: Speech,
+}
+
+#[derive(Debug)]
+enum Speech {
+    /// Chat and completions.
+    Chunks(Box<Chunks>),
+    Responses(Box<Responses>),
+}
+
+/// The events of chat and of completions, and the whole answer.
+#[derive(Debug)]
+struct Chunks {
+    greeting: Vec<Event>,
+    open: Vec<Event>,
+    reasoning: Vec<Event>,
+    text: Vec<Event>,
+    call: Vec<Event>,
+    arguments: Vec<Event>,
+    finish: Vec<Event>,
+    usage: Vec<Event>,
+    /// The end of the stream, and what comes after it.
+    done: Vec<Event>,
+    whole: Template,
+}
+
+/// An event in each form that the dialect has.
+#[derive(Debug)]
+pub(super) struct Event {
+    forms: Box<[Template]>,
+}
+
+impl Event {
+    /// Compiles the JSON of an event, and its name if it has one, into lines.
+    pub(super) fn new(lines: &Lines, name: Option<&str>, json: &str) -> Self {
+        let form = |block: &Block| {
+            let json = if block.breaks {
+                broken(json)
+            } else {
+                json.to_owned()
+            };
+            Self::form(block, name, &json)
+        };
+        Self {
+            forms: lines.blocks.iter().map(form).collect(),
+        }
+    }
+
+    /// The same for data that is not JSON.
+    fn word(lines: &Lines, data: &str) -> Self {
+        let form = |block| Self::form(block, None, data);
+        Self {
+            forms: lines.blocks.iter().map(form).collect(),
+        }
+    }
+
+    fn form(block: &Block, name: Option<&str>, data: &str) -> Template {
+        let name = name.map_or_else(String::new, |name| format!("event: {name}{}", block.eol));
+        let data = data.replace('\n', &format!("{}{}", block.eol, block.data));
+        Template::new(&[block.before, &name, block.data, &data, block.after].concat())
+    }
+
+    /// Appends the event, and counts it.
+    #[inline]
+    pub(super) fn say(&self, out: &mut Vec<u8>, telling: &mut Telling, fill: &mut Fill<'_>) {
+        fill.serial = telling.serial;
+        let form = match &*self.forms {
+            [only] => only,
+            forms => &forms[telling.serial as usize % forms.len()],
+        };
+        telling.serial = telling.serial.wrapping_add(1);
+        fill.render(form, out);
+    }
+}
+
+/// JSON with a line end after each `{`, `[` and `,` that is not in a string.
+fn broken(json: &str) -> String {
+    let mut out = String::with_capacity(2 * json.len());
+    let (mut inside, mut escape) = (false, false);
+    for letter in json.chars() {
+        out.push(letter);
+        match letter {
+            '"' if !escape => inside = !inside,
+            '{' | '[' | ',' if !inside => out.push('\n'),
+            _ => {}
+        }
+        escape = letter == '\\' && !escape;
+    }
+    out
+}
+
+/// The template `text` in the name of `model`.
+pub(super) fn in_the_name_of(model: &str, text: &str) -> String {
+    let mut name = Vec::new();
+    string(&mut name, model);
+    let name = String::from_utf8_lossy(&name).replace('$', "$$");
+    text.replace("$model", &name)
+}
+
+impl Chunks {
+    fn new(habits: &Habits, words: &Words, model: &str) -> Self {
+        let lines = &habits.lines;
+        let named = |text: &str| in_the_name_of(model, text);
+        let event = |json: &str| Event::new(lines, None, json);
+        let events = |choices: &[&str]| -> Vec<Event> {
+            let chunk = |choice: &&str| event(&named(&words.chunk.replace('@', choice)));
+            choices.iter().map(chunk).collect()
+        };
+        let word = |data: &&str| Event::word(lines, data);
+        Self {
+            greeting: words.greeting.iter().map(|json| event(json)).collect(),
+            open: events(words.open),
+            reasoning: events(words.reasoning),
+            text: events(words.text),
+            call: events(words.call),
+            arguments: events(words.arguments),
+            finish: events(words.finish),
+            usage: vec![event(&named(words.usage_chunk))],
+            done: lines.done.iter().chain(lines.late).map(word).collect(),
+            whole: Template::new(&named(words.whole)),
+        }
+    }
 }
 
 impl Voice {
     pub(crate) fn new(dialect: Dialect, endpoint: Endpoint, model: &str, number: u64) -> Self {
-        let Dialect::Vllm = dialect;
-        let mut bytes = b",\"model\":".to_vec();
-        string(&mut bytes, model);
-        bytes.extend_from_slice(b",\"choices\":[");
+        let habits = dialect.habits();
+        let words = match endpoint {
+            Endpoint::Completions => &habits.completions,
+            Endpoint::Chat | Endpoint::Responses => &habits.chat,
+        };
+        let palette = Palette {
+            endpoint,
+            letters: habits.letters,
+            finish_word: habits.finish_word,
+            no_usage: habits.no_usage,
+            usage: Template::new(habits.usage),
+            whole_choice: Template::new(words.whole_choice),
+            whole_reasoning: Template::new(words.whole_reasoning),
+            whole_call: Template::new(words.whole_call),
+        };
+        let speech = match endpoint {
+            Endpoint::Responses => Speech::Responses(Box::new(Responses::new(habits, model))),
+            _ => Speech::Chunks(Box::new(Chunks::new(habits, words, model))),
+        };
         Self {
-            endpoint,
             number,
-            model: bytes,
+            habits,
+            palette,
+            speech,
         }
     }
 
-    /// Appends the event of one step, without HTTP framing; nothing, where the endpoint has no
-    /// event for it.
-    pub(crate) fn event(&self, out: &mut Vec<u8>, stamp: &Stamp, _: &Answer, step: &Step<'_>) {
-        let chat = self.endpoint == Endpoint::Chat;
-        match step {
-            Step::Open { .. } if !chat => {}
-            Step::Open { choice } => {
-                self.open(out, stamp);
-                index(out, *choice);
-                out.extend_from_slice(br#","delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#);
-                close(out, None);
-            }
-            Step::Delta {
-                choice,
-                part,
-                usage,
-                ..
-            } => {
-                self.open(out, stamp);
-                index(out, *choice);
-                if chat {
-                    delta(out, part);
-                } else {
-                    out.extend_from_slice(br#","text":""#);
-                    escaped(out, plain(part));
-                    out.push(b'"');
-                }
-                out.extend_from_slice(br#","logprobs":null,"finish_reason":null}]"#);
-                close(out, usage.as_ref());
-            }
-            Step::Finish {
-                choice,
-                reason,
-                stop_reason,
-                usage,
-            } => {
-                self.open(out, stamp);
-                index(out, *choice);
-                out.extend_from_slice(if chat {
-                    br#","delta":{}"#
-                } else {
-                    br#","text":"""#
-                });
-                finish(out, *reason, *stop_reason);
-                out.push(b']');
-                close(out, usage.as_ref());
-            }
-            Step::Usage(usage) => {
-                self.open(out, stamp);
-                out.push(b']');
-                close(out, Some(usage));
-            }
-            Step::Done => out.extend_from_slice(b"data: [DONE]\n\n"),
-        }
+    /// How its answers become responses.
+    pub(crate) fn http(&self) -> &'static Http {
+        &self.habits.http
     }
 
-    /// An event up to the `[` of `choices`.
-    fn open(&self, out: &mut Vec<u8>, stamp: &Stamp) {
-        let (open, object): (&[u8], &[u8]) = match self.endpoint {
-            Endpoint::Chat => (
-                br#"data: {"id":"chatcmpl-"#,
-                br#"","object":"chat.completion.chunk","created":"#,
-            ),
-            Endpoint::Completions => (
-                br#"data: {"id":"cmpl-"#,
-                br#"","object":"text_completion","created":"#,
-            ),
+    /// Appends what comes with the head of a stream, before there is any token; mostly nothing.
+    pub(crate) fn greeting(
+        &self,
+        out: &mut Vec<u8>,
+        telling: &mut Telling,
+        stamp: &Stamp,
+        answer: &Answer,
+    ) {
+        out.extend_from_slice(self.habits.lines.first.as_bytes());
+        let mut fill = Fill::new(&self.palette, stamp, answer);
+        let events = match &self.speech {
+            Speech::Chunks(chunks) => &chunks.greeting,
+            Speech::Responses(responses) => &responses.greeting,
         };
-        put(out, &[open, stamp.id.as_bytes(), object]);
-        number(out, stamp.created);
-        out.extend_from_slice(&self.model);
-    }
-
-    /// The body of an answer that is not streamed.
-    pub(crate) fn whole(&self, out: &mut Vec<u8>, stamp: &Stamp, answer: &Answer) {
-        let (open, object): (&[u8], &[u8]) = match self.endpoint {
-            Endpoint::Chat => (
-                br#"{"id":"chatcmpl-"#,
-                br#"","object":"chat.completion","created":"#,
-            ),
-            Endpoint::Completions => (
-                br#"{"id":"cmpl-"#,
-                br#"","object":"text_completion","created":"#,
-            ),
-        };
-        put(out, &[open, stamp.id.as_bytes(), object]);
-        number(out, stamp.created);
-        out.extend_from_slice(&self.model);
-        for choice in 0..answer.choices() {
-            if choice > 0 {
-                out.push(b',');
-            }
-            index(out, choice);
-            if self.endpoint == Endpoint::Chat {
-                message(out, answer, choice);
-            } else {
-                out.extend_from_slice(br#","text":""#);
-                for piece in answer.output(choice).text.pieces() {
-                    escaped(out, piece);
-                }
-                out.push(b'"');
-            }
-            let output = answer.output(choice);
-            finish(out, output.finish, output.stop_reason.as_deref());
-        }
-        out.push(b']');
-        put_usage(out, &answer.usage());
-        out.push(b'}');
-    }
-}
-
-/// The beginning of a choice.
-fn index(out: &mut Vec<u8>, choice: u32) {
-    out.extend_from_slice(br#"{"index":"#);
-    number(out, u64::from(choice));
-}
-
-/// The text of a part where there is nothing but text.
-fn plain<'a>(part: &Part<'a>) -> &'a str {
-    match part {
-        Part::Reasoning(text) | Part::Text(text) => text,
-        Part::Call { arguments, .. } => arguments,
-    }
-}
-
-fn delta(out: &mut Vec<u8>, part: &Part<'_>) {
-    match part {
-        Part::Reasoning(text) => {
-            out.extend_from_slice(br#","delta":{"reasoning_content":""#);
-            escaped(out, text);
-            out.extend_from_slice(br#""}"#);
-        }
-        Part::Text(text) => {
-            out.extend_from_slice(br#","delta":{"content":""#);
-            escaped(out, text);
-            out.extend_from_slice(br#""}"#);
-        }
-        Part::Call {
-            index,
-            id,
-            name,
-            arguments,
-        } => {
-            out.extend_from_slice(br#","delta":{"tool_calls":[{"index":"#);
-            number(out, u64::from(*index));
-            if let (Some(id), Some(name)) = (id, name) {
-                put(
-                    out,
-                    &[
-                        br#","id":""#,
-                        id.as_bytes(),
-                        br#"","type":"function","function":{"name":"#,
-                    ],
-                );
-                string(out, name);
-                out.push(b',');
-            } else {
-                out.extend_from_slice(br#","function":{"#);
-            }
-            out.extend_from_slice(br#""arguments":""#);
-            escaped(out, arguments);
-            out.extend_from_slice(br#""}}]}"#);
-        }
-    }
-}
-
-/// The message of a whole chat answer.
-fn message(out: &mut Vec<u8>, answer: &Answer, choice: u32) {
-    let output = answer.output(choice);
-    out.extend_from_slice(br#","message":{"role":"assistant","content":"#);
-    if output.text.tokens() == 0 && !output.calls.is_empty() {
-        out.extend_from_slice(b"null");
-    } else {
-        out.push(b'"');
-        for piece in output.text.pieces() {
-            escaped(out, piece);
-        }
-        out.push(b'"');
-    }
-    if output.reasoning.tokens() > 0 {
-        out.extend_from_slice(br#","reasoning_content":""#);
-        for piece in output.reasoning.pieces() {
-            escaped(out, piece);
-        }
-        out.push(b'"');
-    }
-    for (index, call) in output.calls.iter().enumerate() {
-        let open: &[u8] = if index == 0 {
-            br#","tool_calls":[{"id":""#
-        } else {
-            br#",{"id":""#
-        };
-        put(
-            out,
-            &[
-                open,
-                call.id.as_bytes(),
-                br#"","type":"function","function":{"name":"#,
-            ],
-        );
-        string(out, &call.name);
-        out.extend_from_slice(br#","arguments":""#);
-        for piece in call.arguments.pieces() {
-            escaped(out, piece);
-        }
-        out.extend_from_slice(br#""}}"#);
-    }
-    out.extend_from_slice(if output.calls.is_empty() { b"}" } else { b"]}" });
-}
-
-/// The end of a choice.
-fn finish(out: &mut Vec<u8>, reason: Finish, stop_reason: Option<&str>) {
-    put(
-        out,
-        &[
-            br#","logprobs":null,"finish_reason":""#,
-            reason.as_str().as_bytes(),
-            br#"","stop_reason":"#,
-        ],
-    );
-    match stop_reason {
-        None => out.extend_from_slice(b"null"),
-        Some(stop) => string(out, stop),
-    }
-    out.push(b'}');
-}
-
-/// The end of an event.
-fn close(out: &mut Vec<u8>, usage: Option<&Usage>) {
-    if let Some(usage) = usage {
-        put_usage(out, usage);
-    }
-    out.extend_from_slice(b"}\n\n");
-}
-
-fn put_usage(out: &mut Vec<u8>, usage: &Usage) {
-    out.extend_from_slice(br#","usage":{"prompt_tokens":"#);
-    number(out, u64::from(usage.prompt));
-    out.extend_from_slice(br#","completion_tokens":"#);
-    number(out, u64::from(usage.completion));
-    out.extend_from_slice(br#","total_tokens":"#);
-    number(out, u64::from(usage.prompt) + u64::from(usage.completion));
-    if usage.cached > 0 {
-        out.extend_from_slice(br#","prompt_tokens_details":{"cached_tokens":"#);
-        number(out, u64::from(usage.cached));
-        out.push(b'}');
-    }
-    if usage.reasoning > 0 {
-        out.extend_from_slice(br#","completion_tokens_details":{"reasoning_tokens":"#);
-        number(out, u64::from(usage.reasoning));
-        out.push(b'}');
-    }
-    out.push(b'}');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::answer::{Output, Walk};
-    use crate::wording::{Framing, end, event};
-    use serde_json::{Value, json};
-
-    fn answer(endpoint: Endpoint) -> Answer {
-        Answer {
-            endpoint,
-            stream: true,
-            include_usage: true,
-            continuous_usage: false,
-            prompt_tokens: u32::MAX,
-            cached_tokens: 0,
-            logprobs: None,
-            outputs: [Output::words(0, 0, 3, Finish::Length)].into(),
+        for event in events {
+            event.say(out, telling, &mut fill);
         }
     }
 
-    fn stamp() -> Stamp {
-        Stamp {
-            id: Id::new(b"7").unwrap(),
-            created: 1_700_000_000,
+    /// Appends the events of one step, without HTTP framing; nothing, where the dialect has none
+    /// for it, which it has for every [`Step::Delta`].
+    pub(crate) fn event(
+        &self,
+        out: &mut Vec<u8>,
+        telling: &mut Telling,
+        stamp: &Stamp,
+        answer: &Answer,
+        step: &Step<'_>,
+    ) {
+        let fill = Fill::new(&self.palette, stamp, answer);
+        match &self.speech {
+            Speech::Chunks(chunks) => chunks.step(self.habits, out, telling, fill, step),
+            Speech::Responses(responses) => responses.step(out, telling, fill, step),
         }
     }
 
-    fn stream(voice: &Voice, framing: Framing, answer: &Answer) -> Vec<u8> {
-        let mut out = Vec::new();
+    /// The body of an answer that is sent when it is complete, and what it is. `said` is told the
+    /// steps of a stream.
+    pub(crate) fn complete(
+        &self,
+        out: &mut Vec<u8>,
+        stamp: &Stamp,
+        answer: &Answer,
+        mut said: impl FnMut(&Step<'_>),
+    ) -> Content {
+        if !answer.stream {
+            self.whole(out, stamp, answer);
+            return Content::Json;
+        }
+        let mut telling = Telling::default();
+        self.greeting(out, &mut telling, stamp, answer);
         let mut walk = Walk::new();
         while !walk.is_over() {
             walk.advance(1);
             while let Some(step) = walk.step(answer) {
-                event(&mut out, framing, |out| {
-                    voice.event(out, &stamp(), answer, &step);
-                });
+                self.event(out, &mut telling, stamp, answer, &step);
+                said(&step);
             }
         }
-        end(&mut out, framing);
-        out
+        Content::Events
     }
 
-    fn events(endpoint: Endpoint) -> Vec<Value> {
-        let voice = Voice::new(Dialect::Vllm, endpoint, "m\"1", 0);
-        let out = stream(&voice, Framing::Close, &answer(endpoint));
-        let text = String::from_utf8(out).unwrap();
-        let mut events: Vec<_> = text.split_terminator("\n\n").collect();
-        assert_eq!(events.pop(), Some("data: [DONE]"));
-        events
-            .into_iter()
-            .map(|event| serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap())
-            .collect()
-    }
-
-    #[test]
-    fn a_chat_stream_has_role_tokens_finish_and_usage() {
-        let events = events(Endpoint::Chat);
-        let choice = |delta, finish: Value| json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
-        let mut last = choice(json!({}), json!("length"));
-        last[0]["stop_reason"] = Value::Null;
-        let choices = [
-            choice(json!({"role": "assistant", "content": ""}), Value::Null),
-            choice(json!({"content": "A"}), Value::Null),
-            choice(json!({"content": " quiet"}), Value::Null),
-            choice(json!({"content": " river"}), Value::Null),
-            last,
-            json!([]),
-        ];
-        assert_eq!(events.len(), choices.len());
-        for (event, choices) in events.iter().zip(choices) {
-            assert_eq!(event["id"], "chatcmpl-7");
-            assert_eq!(event["object"], "chat.completion.chunk");
-            assert_eq!(event["created"], 1_700_000_000);
-            assert_eq!(event["model"], "m\"1");
-            assert_eq!(event["choices"], choices);
+    /// The body of an answer that is not streamed.
+    fn whole(&self, out: &mut Vec<u8>, stamp: &Stamp, answer: &Answer) {
+        let fill = Fill {
+            usage: Some(answer.usage()),
+            ..Fill::new(&self.palette, stamp, answer)
+        };
+        match &self.speech {
+            Speech::Chunks(chunks) => fill.render(&chunks.whole, out),
+            Speech::Responses(responses) => responses.whole(out, fill),
         }
-        assert_eq!(
-            events[5]["usage"],
-            json!({"prompt_tokens": u32::MAX, "completion_tokens": 3, "total_tokens": 4_294_967_298_u64})
-        );
     }
+}
 
-    #[test]
-    fn a_completions_stream_has_texts() {
-        let events = events(Endpoint::Completions);
-        let texts: Vec<_> = events
-            .iter()
-            .filter_map(|event| event["choices"][0]["text"].as_str())
-            .collect();
-        assert_eq!(texts, ["A", " quiet", " river", ""]);
-        assert_eq!(events[0]["id"], "cmpl-7");
-        assert_eq!(events[0]["object"], "text_completion");
-        assert_eq!(events[3]["choices"][0]["finish_reason"], "length");
-        assert_eq!(events[4]["usage"]["completion_tokens"], 3);
-    }
-
-    #[test]
-    fn chunks_add_nothing_but_their_sizes() {
-        for endpoint in [Endpoint::Chat, Endpoint::Completions] {
-            let voice = Voice::new(Dialect::Vllm, endpoint, "m", 0);
-            let plain = stream(&voice, Framing::Close, &answer(endpoint));
-            let chunked = stream(&voice, Framing::Chunked, &answer(endpoint));
-            let mut joined = String::new();
-            let mut rest = std::str::from_utf8(&chunked).unwrap();
-            loop {
-                let (size, after) = rest.split_once("\r\n").unwrap();
-                let size = usize::from_str_radix(size, 16).unwrap();
-                let (data, after) = after.split_at(size);
-                assert_eq!(data.matches("data: ").count(), usize::from(size > 0));
-                joined.push_str(data);
-                rest = after.strip_prefix("\r\n").unwrap();
-                if size == 0 {
-                    break;
+impl Chunks {
+    fn step(
+        &self,
+        habits: &Habits,
+        out: &mut Vec<u8>,
+        telling: &mut Telling,
+        mut fill: Fill<'_>,
+        step: &Step<'_>,
+    ) {
+        let answer = fill.answer;
+        let events = match *step {
+            Step::Open { choice } => {
+                fill.index = choice;
+                &self.open
+            }
+            Step::Delta {
+                choice,
+                from,
+                tokens,
+                part,
+                usage,
+            } => {
+                let last = from + tokens == answer.output(choice).tokens();
+                fill.index = choice;
+                fill.usage = usage;
+                if habits.finish_with_last && last {
+                    finish(habits, &mut fill, usage);
                 }
+                return self.delta(habits, out, telling, fill, (part, from, tokens));
             }
-            assert_eq!(rest, "");
-            assert_eq!(joined.as_bytes(), plain);
-        }
+            Step::Finish { choice, usage, .. } => {
+                if habits.finish_with_last && answer.output(choice).tokens() > 0 {
+                    return;
+                }
+                fill.index = choice;
+                if habits.usage_at == UsageAt::BeforeFinish && answer.include_usage {
+                    fill.usage = Some(answer.usage());
+                    say(&self.usage, out, telling, &mut fill);
+                }
+                finish(habits, &mut fill, usage);
+                &self.finish
+            }
+            Step::Usage(usage) if habits.usage_at == UsageAt::Own => {
+                fill.usage = Some(usage);
+                &self.usage
+            }
+            Step::Usage(_) => return,
+            Step::Done => &self.done,
+        };
+        say(events, out, telling, &mut fill);
     }
 
-    #[test]
-    fn a_whole_answer_is_the_joined_stream() {
-        for endpoint in [Endpoint::Chat, Endpoint::Completions] {
-            let mut out = Vec::new();
-            Voice::new(Dialect::Vllm, endpoint, "m", 0).whole(
-                &mut out,
-                &stamp(),
-                &answer(endpoint),
-            );
-            let body: Value = serde_json::from_slice(&out).unwrap();
-            let choice = &body["choices"][0];
-            let text = if endpoint == Endpoint::Chat {
-                assert_eq!(choice["message"]["role"], "assistant");
-                &choice["message"]["content"]
-            } else {
-                &choice["text"]
-            };
-            assert_eq!(text, "A quiet river");
-            assert_eq!(choice["finish_reason"], "length");
-            assert_eq!(body["usage"]["total_tokens"], 4_294_967_298_u64);
-        }
+    fn delta<'a>(
+        &self,
+        habits: &Habits,
+        out: &mut Vec<u8>,
+        telling: &mut Telling,
+        mut fill: Fill<'a>,
+        (part, from, tokens): (Part<'a>, u32, u32),
+    ) {
+        let events = match part {
+            Part::Reasoning(text) => {
+                fill.said = Said::Piece(text);
+                &self.reasoning
+            }
+            Part::Text(text) => {
+                fill.said = Said::Piece(text);
+                if let Some(top) = fill.answer.logprobs {
+                    fill.logprobs = Some(Logprobs {
+                        text,
+                        tokens,
+                        top,
+                        offset: characters_before(&fill, from),
+                    });
+                }
+                &self.text
+            }
+            Part::Call {
+                index,
+                id: Some(id),
+                name,
+                arguments,
+            } if !habits.calls_first => {
+                (fill.call, fill.call_id) = (index, id);
+                fill.call_name = name.unwrap_or_default();
+                fill.said = Said::Piece(arguments);
+                &self.call
+            }
+            Part::Call { index: 0, id: Some(_), .. } => {
+                for (index, call) in (0..).zip(fill.output().calls.iter()) {
+                    (fill.call, fill.call_id, fill.call_name) = (index, &call.id, &call.name);
+                    say(&self.call, out, telling, &mut fill);
+                }
+                return;
+            }
+            // Where all calls are begun with the first, the others' beginnings say nothing.
+            Part::Call { index, arguments, .. } => {
+                fill.call = index;
+                fill.said = Said::Piece(arguments);
+                &self.arguments
+            }
+        };
+        say(events, out, telling, &mut fill);
     }
+}
+
+fn say(events: &[Event], out: &mut Vec<u8>, telling: &mut Telling, fill: &mut Fill<'_>) {
+    for event in events {
+        event.say(out, telling, fill);
+    }
+}
+
+/// Says why the choice ends, with the usage if it belongs there; `so_far` is the choice's own.
+fn finish(habits: &Habits, fill: &mut Fill<'_>, so_far: Option<Usage>) {
+    let output = fill.output();
+    fill.finish = Some(output.finish);
+    fill.stop = output.stop_reason.as_deref();
+    let asked = fill.answer.include_usage || habits.usage_always;
+    fill.usage = if habits.usage_at == UsageAt::Finish && asked {
+        Some(fill.answer.usage())
+    } else {
+        so_far
+    };
+}
+
+/// Characters of the choice's text before token `from` of the choice.
+fn characters_before(fill: &Fill<'_>, from: u32) -> u32 {
+    let output = fill.output();
+    let end = from.saturating_sub(output.reasoning.tokens());
+    let (mut at, mut characters) = (0, 0);
+    while at < end
+        && let Ok((text, tokens)) = output.text.slice(at, end)
+    {
+        at += tokens;
+        characters += text.chars().count();
+    }
+    u32::try_from(characters).unwrap_or(u32::MAX)
 }
