@@ -357,7 +357,9 @@ mod tests {
         let body = format!(
             r#"{{"stream":true,"max_tokens":{tokens},"messages":[{{"role":"user","content":"x"}}]}}"#
         );
-        let mut meaning = composer.read(Endpoint::Chat, None, body.as_bytes()).unwrap();
+        let mut meaning = composer
+            .read(Endpoint::Chat, None, body.as_bytes())
+            .unwrap();
         composer.prebuilt(&mut meaning, &REPLY, Nanos::ZERO)
     }
 
@@ -418,6 +420,11 @@ mod tests {
                 .unwrap();
         }
         assert_eq!(composer.voices.len(), 1);
-        assert!(composer.voices.values().all(|voices| voices.len() <= VOICES_MAX));
+        assert!(
+            composer
+                .voices
+                .values()
+                .all(|voices| voices.len() <= VOICES_MAX)
+        );
     }
 }

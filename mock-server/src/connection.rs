@@ -324,14 +324,13 @@ impl Connection {
         let ticket = self.ticket();
         let mut account = Account::new(ticket.serial, at, reply.request_id);
         let work = match route {
-            Route::Generate(endpoint) => {
-                self.understand(shared, endpoint, dialect, whole)
-                    .and_then(|meaning| {
-                        let http = meaning.voice.http();
-                        reply.keep_alive &= http.keeps_alive(meaning.answer.stream, reply.chunks);
-                        generate(shared, meaning, &reply, ticket, &mut account)
-                    })
-            }
+            Route::Generate(endpoint) => self
+                .understand(shared, endpoint, dialect, whole)
+                .and_then(|meaning| {
+                    let http = meaning.voice.http();
+                    reply.keep_alive &= http.keeps_alive(meaning.answer.stream, reply.chunks);
+                    generate(shared, meaning, &reply, ticket, &mut account)
+                }),
             Route::Models => Ok(ready(shared.composer.models())),
             Route::Health => Ok(ready(shared.composer.health())),
             Route::NoSuchPath => Err(Refusal::request(404, "There is nothing at this path")),

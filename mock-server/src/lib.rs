@@ -7,7 +7,7 @@
 //!
 //! - `POST /v1/chat/completions` and `/v1/completions` answer with [`text`], streamed or whole, of
 //!   exactly as many tokens as were asked for (`max_completion_tokens`, `max_tokens`, else a
-//!   default), worded as vLLM words it; `GET /v1/models`, `GET /health`. Everything else is an
+//!   default), in the words of a [`Dialect`], which a request may name in `X-Mock-Dialect`; `GET /v1/models`, `GET /health`. Everything else is an
 //!   error in OpenAI's form.
 //! - In instant mode answers are built once and then sent as they are, so that the server outruns
 //!   any client. In model mode every token has its time, see [`Mode`].

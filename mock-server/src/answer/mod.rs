@@ -7,6 +7,8 @@ mod words;
 use std::rc::Rc;
 
 pub(crate) use text::Text;
+#[cfg(test)]
+pub(crate) use text::Tokens;
 pub(crate) use walk::Walk;
 pub use words::{text, token};
 
@@ -15,6 +17,7 @@ pub use words::{text, token};
 pub(crate) enum Endpoint {
     Chat,
     Completions,
+    #[cfg_attr(not(test), expect(dead_code, reason = "no body asks for it yet"))]
     Responses,
 }
 

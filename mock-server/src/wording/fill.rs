@@ -133,7 +133,9 @@ impl<'a> Fill<'a> {
                 }
             }
             Hole::Choices => self.choices(out),
-            Hole::Content if self.output().text.tokens() == 0 && !self.output().calls.is_empty() => {
+            Hole::Content
+                if self.output().text.tokens() == 0 && !self.output().calls.is_empty() =>
+            {
                 out.extend_from_slice(b"null");
             }
             Hole::Content => self.string(out, self.output().text.pieces()),

@@ -151,8 +151,7 @@ fn size_line(out: &mut Vec<u8>, spelling: &Spelling, size: usize) {
         b"0123456789abcdef"
     };
     for place in (0..digits.max(spelling.digits_min)).rev() {
-        let digit = size.checked_shr(4 * place as u32).unwrap_or(0) & 15;
-        out.push(alphabet[digit]);
+        out.push(alphabet[size >> (4 * place) & 15]);
     }
     put(out, &[spelling.extension.as_bytes(), b"\r\n"]);
 }
@@ -236,7 +235,9 @@ mod tests {
         }
         let mut out = Vec::new();
         http.event(&mut out, Framing::Chunked, &mut telling, |_, _| {});
-        http.event(&mut out, Framing::Close, &mut telling, |out, _| out.push(b'x'));
+        http.event(&mut out, Framing::Close, &mut telling, |out, _| {
+            out.push(b'x')
+        });
         assert_eq!(out, b"x");
     }
 
@@ -249,7 +250,13 @@ mod tests {
         };
         let mut out = Vec::new();
         let form = (Content::Json, Framing::Length(7));
-        head(&mut out, Dialect::Http10.http(), (405, Some("POST")), form, &reply);
+        head(
+            &mut out,
+            Dialect::Http10.http(),
+            (405, Some("POST")),
+            form,
+            &reply,
+        );
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "HTTP/1.1 405 Method Not Allowed\r\nserver: ridgeline-mock-server\r\nallow: POST\r\n\

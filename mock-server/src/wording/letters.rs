@@ -32,7 +32,7 @@ fn escaped(out: &mut Vec<u8>, text: &str) {
             '"' | '\\' | '\n' | '\r' | '\t' => {
                 json::escaped(out, letter.encode_utf8(&mut [0; 4]));
             }
-            ' '..='~' if letter as u32 % 3 != 0 => {
+            ' '..='~' if !(letter as u32).is_multiple_of(3) => {
                 out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
             }
             _ => {

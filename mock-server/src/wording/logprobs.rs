@@ -76,7 +76,12 @@ impl<'a> Logprobs<'a> {
         out.extend_from_slice(b"]}");
     }
 
-    fn column(&self, out: &mut Vec<u8>, open: &[u8], mut one: impl FnMut(&mut Vec<u8>, usize, &str)) {
+    fn column(
+        &self,
+        out: &mut Vec<u8>,
+        open: &[u8],
+        mut one: impl FnMut(&mut Vec<u8>, usize, &str),
+    ) {
         out.extend_from_slice(open);
         for (index, token) in self.tokens().enumerate() {
             if index > 0 {
@@ -96,7 +101,10 @@ impl<'a> Logprobs<'a> {
         let mut rest = self.text;
         (0..count).map(move |index| {
             let end = if by_words {
-                rest.bytes().skip(1).position(|b| b == b' ').map(|at| at + 1)
+                rest.bytes()
+                    .skip(1)
+                    .position(|b| b == b' ')
+                    .map(|at| at + 1)
             } else {
                 let take = characters * (index + 1) / count - characters * index / count;
                 rest.char_indices().nth(take).map(|(at, _)| at)

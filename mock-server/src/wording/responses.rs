@@ -178,7 +178,9 @@ impl Responses {
         let output = fill.output();
         let reasoning = (output.reasoning.tokens() > 0).then_some(Item::Reasoning);
         let message = (output.text.tokens() > 0).then_some(Item::Message);
-        let calls = (0..).zip(output.calls.iter()).map(|(index, _)| Item::Call(index));
+        let calls = (0..)
+            .zip(output.calls.iter())
+            .map(|(index, _)| Item::Call(index));
         let start = out.len();
         for item in reasoning.into_iter().chain(message).chain(calls) {
             if out.len() > start {

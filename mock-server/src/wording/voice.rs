@@ -360,7 +360,11 @@ impl Chunks {
                 fill.said = Said::Piece(arguments);
                 &self.call
             }
-            Part::Call { index: 0, id: Some(_), .. } => {
+            Part::Call {
+                index: 0,
+                id: Some(_),
+                ..
+            } => {
                 for (index, call) in (0..).zip(fill.output().calls.iter()) {
                     (fill.call, fill.call_id, fill.call_name) = (index, &call.id, &call.name);
                     say(&self.call, out, telling, &mut fill);
@@ -368,7 +372,9 @@ impl Chunks {
                 return;
             }
             // Where all calls are begun with the first, the others' beginnings say nothing.
-            Part::Call { index, arguments, .. } => {
+            Part::Call {
+                index, arguments, ..
+            } => {
                 fill.call = index;
                 fill.said = Said::Piece(arguments);
                 &self.arguments

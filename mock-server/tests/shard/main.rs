@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 mod answers;
+mod dialects;
 mod fed;
 mod limits;
 mod times;

@@ -8,7 +8,9 @@ const HTTP: Http = VLLM.http;
 /// The same line ten times.
 macro_rules! ten {
     ($line:expr) => {
-        concat!($line, $line, $line, $line, $line, $line, $line, $line, $line, $line)
+        concat!(
+            $line, $line, $line, $line, $line, $line, $line, $line, $line, $line
+        )
     };
 }
 

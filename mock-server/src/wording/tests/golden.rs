@@ -64,6 +64,10 @@ fn every_dialect_says_its_golden_bytes() {
             fs::write(&path, &said).unwrap();
         }
         let golden = fs::read_to_string(&path).unwrap_or_default();
-        assert!(said == golden, "{name} differs from {}:\n{said}", path.display());
+        assert!(
+            said == golden,
+            "{name} differs from {}:\n{said}",
+            path.display()
+        );
     }
 }

@@ -130,15 +130,30 @@ fn answers(endpoint: Endpoint) -> Vec<(&'static str, Answer)> {
         ),
     ];
     if endpoint != Endpoint::Completions {
-        answers.push((
+        answers.extend(of_more_than_text(&base));
+    }
+    answers
+}
+
+/// Reasoning, tool calls, and both with text and without.
+fn of_more_than_text(base: &Answer) -> [(&'static str, Answer); 4] {
+    let with = |output: Output| Answer {
+        outputs: [output].into(),
+        ..base.clone()
+    };
+    [
+        (
             "reasoning",
             Answer {
                 cached_tokens: 8,
                 ..with(Output::words(0, 4, 3, Finish::Stop))
             },
-        ));
-        answers.push(("reasoning alone", with(Output::words(0, 4, 0, Finish::Length))));
-        answers.push((
+        ),
+        (
+            "reasoning alone",
+            with(Output::words(0, 4, 0, Finish::Length)),
+        ),
+        (
             "calls",
             with(Output {
                 calls: [
@@ -148,16 +163,15 @@ fn answers(endpoint: Endpoint) -> Vec<(&'static str, Answer)> {
                 .into(),
                 ..Output::words(0, 2, 2, Finish::ToolCalls)
             }),
-        ));
-        answers.push((
+        ),
+        (
             "calls alone",
             with(Output {
                 calls: [call("call_c", "look", "{}")].into(),
                 ..Output::words(0, 0, 0, Finish::ToolCalls)
             }),
-        ));
-    }
-    answers
+        ),
+    ]
 }
 
 fn stamp() -> Stamp {
@@ -188,7 +202,13 @@ fn response(dialect: Dialect, answer: &Answer, tokens: u32) -> Vec<u8> {
         out.extend_from_slice(&body);
         return out;
     };
-    head(&mut out, http, (200, None), (Content::Events, framing), &reply);
+    head(
+        &mut out,
+        http,
+        (200, None),
+        (Content::Events, framing),
+        &reply,
+    );
     let mut telling = Telling::default();
     let mut start = out.len();
     http.event(&mut out, framing, &mut telling, |out, telling| {
@@ -203,7 +223,10 @@ fn response(dialect: Dialect, answer: &Answer, tokens: u32) -> Vec<u8> {
                 voice.event(out, telling, &stamp(), &answer, &step);
             });
             if let Step::Delta { .. } = step {
-                assert!(out.len() > before, "{dialect:?}: an empty write for {step:?}");
+                assert!(
+                    out.len() > before,
+                    "{dialect:?}: an empty write for {step:?}"
+                );
             }
         }
         http.write(&mut out, framing, &mut telling, start);
@@ -241,7 +264,11 @@ fn expected(dialect: Dialect, answer: &Answer, tokens: u32) -> Heard {
         (heard.reasoning_tokens, heard.cached) = details(dialect, &answer);
     }
     // What is sent when it is complete is not said in rounds.
-    let tokens = if dialect == Dialect::Buffered { 1 } else { tokens };
+    let tokens = if dialect == Dialect::Buffered {
+        1
+    } else {
+        tokens
+    };
     heard.content_events = content_events(dialect, &answer, tokens);
     heard
 }
@@ -275,7 +302,9 @@ fn details(dialect: Dialect, answer: &Answer) -> (Option<u32>, Option<u32>) {
 fn content_events(dialect: Dialect, answer: &Answer, tokens: u32) -> u32 {
     let has_text = dialect != Dialect::NoText;
     let counts = |step: &Step<'_>| match step {
-        Step::Delta { choice: 0, part, .. } => match part {
+        Step::Delta {
+            choice: 0, part, ..
+        } => match part {
             Part::Text(text) => has_text && !text.is_empty(),
             _ => part.is_content(),
         },
@@ -406,12 +435,18 @@ fn dialects_have_the_habits_that_they_are_named_for() {
     let has = |dialect, pattern: &str| {
         let bytes = response(dialect, &plain(Endpoint::Chat), 2);
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        assert!(text.contains(pattern), "{dialect:?} lacks {pattern:?}:\n{text}");
+        assert!(
+            text.contains(pattern),
+            "{dialect:?} lacks {pattern:?}:\n{text}"
+        );
     };
     has(Dialect::Openai, r#""usage":null,"obfuscation""#);
     has(Dialect::Azure, "\"choices\":[],\"created\":0,\"id\":\"\"");
     has(Dialect::Openrouter, ": OPENROUTER PROCESSING\n\n");
-    has(Dialect::Tgi, "\"content\":\" small\"},\"logprobs\":null,\"finish_reason\":\"length\"");
+    has(
+        Dialect::Tgi,
+        "\"content\":\" small\"},\"logprobs\":null,\"finish_reason\":\"length\"",
+    );
     has(Dialect::SseStarlette, "}\r\n\r\n");
     has(Dialect::CrlfSplit, "\r\r\n1\r\n\n\r\n");
     has(Dialect::CrOnly, "}\r\r");
@@ -419,18 +454,27 @@ fn dialects_have_the_habits_that_they_are_named_for() {
     has(Dialect::MultiLine, "data: {\ndata: \"id\"");
     has(Dialect::Bom, "\u{feff}");
     has(Dialect::Fields, "\nid: 1\nretry: 10\n\n");
-    has(Dialect::UsageAlways, "\"completion_tokens\":2,\"total_tokens\":11");
+    has(
+        Dialect::UsageAlways,
+        "\"completion_tokens\":2,\"total_tokens\":11",
+    );
     has(Dialect::Escapes, r"\u0063a\u0072");
     has(Dialect::ByteChunks, "1\r\nd\r\n1\r\na\r\n");
-    has(Dialect::ChunkSpellings, "\r\n000000E");
+    has(Dialect::ChunkSpellings, "\r\n0000000E");
     has(Dialect::ChunkSpellings, ";sig=\"a;b\";n=1\r\n");
     has(Dialect::ChunkSpellings, "\r\n000;end\r\n\r\n");
     has(Dialect::Trailers, "0\r\nX-Cost: 0.0001\r\n");
     has(Dialect::Http10, "HTTP/1.0 200 OK\r\n");
     has(Dialect::Buffered, "content-length: 1");
     has(Dialect::ConnectionClose, "connection: close\r\n");
-    has(Dialect::HeaderSpellings, "TRANSFER-ENCODING: \t chunked \t\r\n");
-    has(Dialect::Interim, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103");
+    has(
+        Dialect::HeaderSpellings,
+        "TRANSFER-ENCODING: \t chunked \t\r\n",
+    );
+    has(
+        Dialect::Interim,
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103",
+    );
     has(Dialect::JsonReply, "content-type: application/json");
 }
 
@@ -441,7 +485,7 @@ fn chunks_of_every_spelling_join_to_what_was_put_in() {
         let http = dialect.http();
         let (mut out, mut told, mut telling) = (Vec::new(), Vec::new(), Telling::default());
         for size in [1_usize, 15, 16, 22, 23, 24, 255, 256, 4_097] {
-            let bytes: Vec<u8> = (0..size).map(|index| (index * 13 % 251) as u8).collect();
+            let bytes: Vec<u8> = (0..=250).cycle().take(size).collect();
             let start = out.len();
             http.event(&mut out, Framing::Chunked, &mut telling, |out, _| {
                 out.extend_from_slice(&bytes);

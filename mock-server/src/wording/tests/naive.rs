@@ -9,7 +9,11 @@ use crate::answer::Endpoint;
 pub(super) fn parts(bytes: &[u8]) -> (String, Vec<u8>) {
     let mut rest = bytes;
     loop {
-        let end = rest.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+        let end = rest
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n")
+            .unwrap()
+            + 4;
         let head = String::from_utf8(rest[..end].to_vec()).unwrap();
         rest = &rest[end..];
         if !head.starts_with("HTTP/1.1 1") {
@@ -72,7 +76,11 @@ pub(super) fn heard(endpoint: Endpoint, bytes: &[u8]) -> Heard {
     let (head, body) = parts(bytes);
     let mut heard = Heard::default();
     if head.contains("application/json") {
-        take(&mut heard, endpoint, &serde_json::from_slice(&body).unwrap());
+        take(
+            &mut heard,
+            endpoint,
+            &serde_json::from_slice(&body).unwrap(),
+        );
         return heard;
     }
     for (_, data) in events(&body) {
@@ -127,8 +135,15 @@ fn choice(heard: &mut Heard, endpoint: Endpoint, choice: &Value) -> bool {
     heard.text += text;
     heard.reasoning += reasoning;
     let mut content = !text.is_empty() || !reasoning.is_empty();
-    for (place, call) in message["tool_calls"].as_array().into_iter().flatten().enumerate() {
-        let index = call["index"].as_u64().map_or(place, |index| usize::try_from(index).unwrap());
+    for (place, call) in message["tool_calls"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
+        let index = call["index"]
+            .as_u64()
+            .map_or(place, |index| usize::try_from(index).unwrap());
         while heard.calls.len() <= index {
             heard.calls.push(Default::default());
         }

@@ -31,16 +31,30 @@ fn assert_response(which: &str, answer: &Answer, response: &Value) {
     let said = answer.output(0);
     let (text, reasoning, calls) = output(&response["output"]);
     assert_eq!(text, said.text.pieces().collect::<String>(), "{which}");
-    assert_eq!(reasoning, said.reasoning.pieces().collect::<String>(), "{which}");
-    assert_eq!(calls, said.calls.iter().map(contents).collect::<Vec<_>>(), "{which}");
+    assert_eq!(
+        reasoning,
+        said.reasoning.pieces().collect::<String>(),
+        "{which}"
+    );
+    assert_eq!(
+        calls,
+        said.calls.iter().map(contents).collect::<Vec<_>>(),
+        "{which}"
+    );
     let (usage, told) = (answer.usage(), &response["usage"]);
     assert_eq!(told["input_tokens"], usage.prompt);
     assert_eq!(told["output_tokens"], usage.completion);
     assert_eq!(told["total_tokens"], usage.prompt + usage.completion);
     assert_eq!(told["input_tokens_details"]["cached_tokens"], usage.cached);
-    assert_eq!(told["output_tokens_details"]["reasoning_tokens"], usage.reasoning);
+    assert_eq!(
+        told["output_tokens_details"]["reasoning_tokens"],
+        usage.reasoning
+    );
     let cut = said.finish == Finish::Length;
-    assert_eq!(response["status"], if cut { "incomplete" } else { "completed" });
+    assert_eq!(
+        response["status"],
+        if cut { "incomplete" } else { "completed" }
+    );
     assert_eq!(response["model"], super::MODEL);
 }
 
@@ -64,7 +78,11 @@ fn assert_stream(which: &str, answer: &Answer, body: &[u8]) {
         } else if kind.ends_with("_text.done") {
             assert_eq!(event["text"].as_str(), Some(deltas.as_str()), "{which}");
         } else if kind == "response.function_call_arguments.done" {
-            assert_eq!(event["arguments"].as_str(), Some(deltas.as_str()), "{which}");
+            assert_eq!(
+                event["arguments"].as_str(),
+                Some(deltas.as_str()),
+                "{which}"
+            );
         } else if let Some(stem) = kind.strip_suffix(".done") {
             assert_eq!(open.pop().as_deref(), Some(stem), "{which}");
         } else if ["response.completed", "response.incomplete"].contains(&kind.as_str()) {
