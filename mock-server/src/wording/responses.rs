@@ -53,7 +53,7 @@ const CUT: &str = r#""status":"incomplete","incomplete_details":{"reason":"max_o
 /// The response object when it is over.
 fn response(state: &str) -> String {
     format!(
-        r#"{{"id":"resp_$id","object":"response","created_at":$created,{state},"error":null,"model":$model,"output":[$output],"parallel_tool_calls":true,"tools":[],"usage":{{"input_tokens":$prompt,"input_tokens_details":{{"cached_tokens":$cached}},"output_tokens":$completion,"output_tokens_details":{{"reasoning_tokens":$reasoning}},"total_tokens":$total}}}}"#
+        r#"{{"id":"resp_$id","object":"response","created_at":$created,{state},"error":null,"model":$model,"output":[$output],"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"usage":{{"input_tokens":$prompt,"input_tokens_details":{{"cached_tokens":$cached,"cache_write_tokens":0}},"output_tokens":$completion,"output_tokens_details":{{"reasoning_tokens":$reasoning}},"total_tokens":$total}}}}"#
     )
 }
 
@@ -64,7 +64,7 @@ impl Responses {
             Event::new(&habits.lines, Some(name), &in_the_name_of(model, &json))
         };
         let template = |text: &str| Template::new(&in_the_name_of(model, text));
-        let begun = r#""response":{"id":"resp_$id","object":"response","created_at":$created,"status":"in_progress","error":null,"model":$model,"output":[],"parallel_tool_calls":true,"tools":[],"usage":null}"#;
+        let begun = r#""response":{"id":"resp_$id","object":"response","created_at":$created,"status":"in_progress","error":null,"model":$model,"output":[],"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"usage":null}"#;
         let ended = |name, state| event(name, &format!(r#""response":{}"#, response(state)));
         let cut = if habits.incomplete {
             "response.incomplete"
@@ -224,7 +224,7 @@ fn reasoning(event: impl Fn(&str, &str) -> Event) -> Kind {
                 r#""output_index":$output_index,"item":{"id":"rs_$id","type":"reasoning","summary":[],"status":"in_progress"}"#,
             ),
             event(
-                "response.reasoning_part.added",
+                "response.content_part.added",
                 &format!(r#"{place},"part":{{"type":"reasoning_text","text":""}}"#),
             ),
         ],
@@ -238,7 +238,7 @@ fn reasoning(event: impl Fn(&str, &str) -> Event) -> Kind {
                 &format!(r#"{place},"text":"$text""#),
             ),
             event(
-                "response.reasoning_part.done",
+                "response.content_part.done",
                 &format!(r#"{place},"part":{part}"#),
             ),
             event(

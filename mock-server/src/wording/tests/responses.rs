@@ -46,6 +46,11 @@ fn assert_response(which: &str, answer: &Answer, response: &Value) {
     assert_eq!(told["output_tokens"], usage.completion);
     assert_eq!(told["total_tokens"], usage.prompt + usage.completion);
     assert_eq!(told["input_tokens_details"]["cached_tokens"], usage.cached);
+    // OpenAI's clients refuse a response that lacks one of these.
+    assert_eq!(told["input_tokens_details"]["cache_write_tokens"], 0);
+    assert_eq!(response["tool_choice"], "auto");
+    assert_eq!(response["tools"], serde_json::json!([]));
+    assert_eq!(response["parallel_tool_calls"], true);
     assert_eq!(
         told["output_tokens_details"]["reasoning_tokens"],
         usage.reasoning
@@ -84,6 +89,11 @@ fn assert_stream(which: &str, answer: &Answer, body: &[u8]) {
                 "{which}"
             );
         } else if let Some(stem) = kind.strip_suffix(".done") {
+            // The only names of parts that OpenAI's clients know.
+            assert!(
+                ["response.output_item", "response.content_part"].contains(&stem),
+                "{kind}"
+            );
             assert_eq!(open.pop().as_deref(), Some(stem), "{which}");
         } else if ["response.completed", "response.incomplete"].contains(&kind.as_str()) {
             assert_response(which, answer, &event["response"]);
