@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use ridgeline_mock_server::{DriverKind, Running, ServerConfig};
+use ridgeline_mock_server::{Placement, Running, ServerConfig};
 use ridgeline_net::Peer;
 use ridgeline_wire::http1::{Method, RequestOptions, RequestTemplate};
 
@@ -80,12 +80,11 @@ impl Address {
             None => {
                 let any_port = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
                 let cores = mock_core.map(|core| vec![core]);
-                let mock = ridgeline_mock_server::start(
-                    ServerConfig::default(),
-                    any_port,
-                    DriverKind::Auto,
+                let placement = Placement {
                     cores,
-                )?;
+                    ..Placement::at(any_port)
+                };
+                let mock = ridgeline_mock_server::start(ServerConfig::default(), placement)?;
                 (BaseUrl::parse(&mock.url())?, Some(mock))
             }
         };

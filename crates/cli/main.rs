@@ -97,9 +97,7 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::command(&args),
         Command::Report { folder } => report::command(&folder),
         Command::Config(command) => files::command(&command),
-        Command::MockServer(args) => ridgeline_mock_server::command(&args)
-            .map(|()| 0)
-            .map_err(Complaint::from),
+        Command::MockServer(args) => ridgeline_mock_server::command(&args).map_err(Complaint::from),
     };
     match done {
         Ok(code) => ExitCode::from(code),

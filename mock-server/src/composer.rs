@@ -3,7 +3,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use ridgeline_clock::Nanos;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::answer::{Answer, Endpoint, Step, Walk};
 use crate::ask::{Asked, parse};
@@ -48,6 +48,19 @@ impl Prebuilt {
                 load: Load::default(),
             }]),
             body: body.into(),
+        }
+    }
+
+    /// What was asked of the server itself, as JSON.
+    pub(crate) fn json(value: &Value) -> Self {
+        Self::new(200, value.to_string().into_bytes())
+    }
+
+    /// `/metrics`.
+    pub(crate) fn page(text: String) -> Self {
+        Self {
+            content: Content::Page,
+            ..Self::new(200, text.into_bytes())
         }
     }
 
@@ -132,6 +145,16 @@ impl Composer {
             models: Rc::new(Prebuilt::new(200, models.to_string().into_bytes())),
             health: Rc::new(Prebuilt::new(200, Vec::new())),
         }
+    }
+
+    /// Answers from now on as `config` says. Serial numbers go on.
+    pub(crate) fn take_up(&mut self, config: &ServerConfig) {
+        let (serial, voices_made) = (self.serial, self.voices_made);
+        *self = Self {
+            serial,
+            voices_made,
+            ..Self::new(config, self.epoch)
+        };
     }
 
     pub(crate) fn models(&self) -> Rc<Prebuilt> {

@@ -15,6 +15,8 @@ pub struct ServerConfig {
     pub model: String,
     /// Tokens of an answer whose request sets no maximum.
     pub max_tokens_default: u32,
+    /// How long answers under way may take to end when the server is asked to drain.
+    pub drain_max: Nanos,
     /// Whose words are used.
     pub dialect: Dialect,
     /// What bounds memory.
@@ -27,6 +29,7 @@ impl Default for ServerConfig {
             mode: Mode::Model(PaceConfig::default()),
             model: "mock".to_owned(),
             max_tokens_default: 64,
+            drain_max: Nanos::from_secs(30),
             dialect: Dialect::default(),
             limits: Limits::default(),
         }

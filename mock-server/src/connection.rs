@@ -1,19 +1,22 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ridgeline_clock::{Arrival, Nanos};
 use ridgeline_net::{Close, Commands, Token};
 use ridgeline_wire::carry::{Carry, CarryPool};
 use ridgeline_wire::http1::{RequestDecoder, RequestHead, RequestPart};
+use serde_json::Value;
 
 use crate::answer::Endpoint;
 use crate::composer::{Composer, Meaning, Prebuilt};
 use crate::config::Limits;
+use crate::control::Control;
 use crate::exchange::{Buffers, Exchange, Means, Paced, Say, Work};
 use crate::fault::Ending;
 use crate::id::Id;
-use crate::ledger::{Account, Ledger, Note};
+use crate::ledger::{Account, Ledger, Note, Order};
 use crate::pace::{Admission, Replica, Started, Ticket, Want};
 use crate::refusal::Refusal;
 use crate::route::Route;
@@ -28,9 +31,18 @@ pub(crate) struct Shared {
     pub(crate) pool: CarryPool,
     pub(crate) timers: Timers,
     pub(crate) buffers: Buffers,
-    /// Model mode: what is modelled.
+    /// Answers are sent at once.
+    pub(crate) is_instant: bool,
+    /// What is modelled; it stays when the mode changes, for what is under way.
     pub(crate) replica: Option<Replica>,
     pub(crate) ledger: Ledger,
+    pub(crate) control: Arc<Control>,
+    /// The version of the config that is in use.
+    pub(crate) version: u64,
+    /// Nothing new is taken.
+    pub(crate) is_draining: bool,
+    /// Connections that are open.
+    pub(crate) open: u64,
 }
 
 /// One peer: the request it is sending, and the answers it is owed.
@@ -113,6 +125,8 @@ struct Memo {
     dialect: Option<Dialect>,
     body: Vec<u8>,
     meaning: Meaning,
+    /// The config under which it means that.
+    version: u64,
 }
 
 /// A longer body is not remembered, and its buffer not kept.
@@ -173,6 +187,22 @@ impl Connection {
 
     pub(crate) fn is_free(&self) -> bool {
         self.phase == Phase::Free
+    }
+
+    /// Answers that are owed.
+    pub(crate) fn owed(&self) -> u64 {
+        match self.phase {
+            Phase::Free | Phase::Closing => 0,
+            _ => self.exchanges.len() as u64,
+        }
+    }
+
+    /// Closes it if nothing was begun. Else it is closed when all is answered.
+    pub(crate) fn drain(&mut self, commands: &mut Commands) {
+        let is_idle = self.exchanges.is_empty() && self.reading.is_none();
+        if is_idle && matches!(self.phase, Phase::Open | Phase::Deaf) {
+            self.hang_up(commands);
+        }
     }
 
     /// Ends the connection now, whatever is owed; what is queued is still sent.
@@ -324,6 +354,13 @@ impl Connection {
         let ticket = self.ticket();
         let mut account = Account::new(ticket.serial, at, reply.request_id);
         let work = match route {
+            _ if shared.is_draining => {
+                reply.keep_alive = false;
+                Err(Refusal::request(
+                    503,
+                    "This server takes no more requests: it is ending",
+                ))
+            }
             Route::Generate(endpoint) => self
                 .understand(shared, endpoint, dialect, whole)
                 .and_then(|meaning| {
@@ -333,12 +370,17 @@ impl Connection {
                 }),
             Route::Models => Ok(ready(shared.composer.models())),
             Route::Health => Ok(ready(shared.composer.health())),
+            Route::Metrics => Ok(ready(Rc::new(Prebuilt::page(shared.page())))),
+            Route::Config => shared.control.settings().map(|flags| told(&flags)),
+            Route::Change => self.change(shared, whole).map(|flags| told(&flags)),
+            Route::Reset => shared.reset().map(|reset| told(&reset)),
             Route::NoSuchPath => Err(Refusal::request(404, "There is nothing at this path")),
             Route::NoSuchMethod(allowed) => Err(Refusal::method(allowed)),
         };
         let work = work.unwrap_or_else(|refusal| {
             shared.ledger.served.requests_refused += 1;
             account.status = refusal.status;
+            account.order = None;
             ready(Rc::new(Prebuilt::refusal(&refusal)))
         });
         self.body.clear();
@@ -347,6 +389,18 @@ impl Connection {
             self.phase = Phase::Deaf;
         }
         self.owe(account, reply, false, work);
+    }
+
+    /// Changes the config.
+    fn change(&self, shared: &mut Shared, whole: &[u8]) -> Result<Value, Refusal> {
+        let body = if self.body.is_empty() {
+            whole
+        } else {
+            &self.body
+        };
+        let flags = shared.control.change(body)?;
+        shared.follow();
+        Ok(flags)
     }
 
     /// Names the next request.
@@ -385,8 +439,9 @@ impl Connection {
         } else {
             &self.body
         };
+        let version = shared.version;
         let known = self.memo.as_ref().is_some_and(|memo| {
-            (memo.endpoint, memo.dialect) == (endpoint, dialect)
+            (memo.endpoint, memo.dialect, memo.version) == (endpoint, dialect, version)
                 && memo.body == body
                 && !body.is_empty()
         });
@@ -402,6 +457,7 @@ impl Connection {
                 dialect,
                 body: kept,
                 meaning,
+                version,
             });
         }
         Ok(&mut self.memo.as_mut().expect("it was known, or is now").meaning)
@@ -548,7 +604,7 @@ impl Connection {
 
     /// Nobody is owed an answer.
     fn rest(&mut self, shared: &mut Shared, commands: &mut Commands) {
-        if self.ended {
+        if self.ended || (shared.is_draining && self.reading.is_none()) {
             self.hang_up(commands);
         } else if let Some(reading) = &mut self.reading
             && std::mem::take(&mut reading.awaits_continue)
@@ -565,6 +621,10 @@ fn decoder(limits: &Limits) -> RequestDecoder {
     RequestDecoder::new(limits.head_bytes_max, limits.body_bytes_max)
 }
 
+fn told(value: &Value) -> Work {
+    ready(Rc::new(Prebuilt::json(value)))
+}
+
 fn ready(prebuilt: Rc<Prebuilt>) -> Work {
     Work::Ready { prebuilt, next: 0 }
 }
@@ -578,7 +638,8 @@ fn generate(
     account: &mut Account,
 ) -> Result<Work, Refusal> {
     let at = account.arrived;
-    let Some(replica) = &mut shared.replica else {
+    account.order = Some(Order::of(&meaning.answer));
+    let Some(replica) = shared.replica.as_mut().filter(|_| !shared.is_instant) else {
         account.started = Some(at);
         return Ok(ready(shared.composer.prebuilt(meaning, reply, at)));
     };

@@ -1,8 +1,12 @@
 //! What was sent, and when: the one place that is told of every write.
 
+use std::sync::Arc;
+
 use ridgeline_clock::Nanos;
 
-use crate::answer::{Answer, Step};
+use crate::answer::{Answer, Finish, Step};
+use crate::control::Control;
+use crate::gauges::{Family, Finished, Gauges};
 use crate::id::Id;
 use crate::served::Served;
 
@@ -61,6 +65,32 @@ pub(crate) struct Account {
     /// What was handed over so far.
     pub(crate) load: Load,
     pub(crate) writes: u32,
+    /// What was asked for, if that was understood and is answered.
+    pub(crate) order: Option<Order>,
+}
+
+/// What of an answer is known beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    stream: bool,
+    prompt_tokens: u32,
+    choices: u32,
+    /// Of the longest choice.
+    tokens_longest: u32,
+    /// Of the first choice.
+    finish: Finish,
+}
+
+impl Order {
+    pub(crate) fn of(answer: &Answer) -> Self {
+        Self {
+            stream: answer.stream,
+            prompt_tokens: answer.prompt_tokens,
+            choices: answer.choices(),
+            tokens_longest: answer.tokens_longest(),
+            finish: answer.output(0).finish,
+        }
+    }
 }
 
 impl Account {
@@ -75,6 +105,7 @@ impl Account {
             last_token: None,
             load: Load::default(),
             writes: 0,
+            order: None,
         }
     }
 
@@ -82,7 +113,7 @@ impl Account {
         self.writes += 1;
         self.load.tokens += note.load.tokens;
         self.load.content_events += note.load.content_events;
-        if note.load.tokens > 0 {
+        if note.load.content_events > 0 {
             self.first_token.get_or_insert(at);
             self.last_token = Some(at);
         }
@@ -90,21 +121,121 @@ impl Account {
 }
 
 /// Counts what a shard does.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) served: Served,
+    control: Arc<Control>,
+    /// Which of the shards.
+    number: usize,
 }
 
+/// A write that is later than this is counted as late.
+const LATE: Nanos = Nanos::from_millis(1);
+
 impl Ledger {
+    /// Of shard number `number`.
+    pub(crate) fn new(control: Arc<Control>, number: usize) -> Self {
+        Self {
+            served: Served::default(),
+            control,
+            number,
+        }
+    }
+
+    pub(crate) fn gauges(&self) -> &Gauges {
+        self.control.gauges(self.number)
+    }
+
     /// The write of `note` is handed to the kernel `at` (the clock read just before that).
     pub(crate) fn written(&mut self, account: &mut Account, note: &Note, at: Nanos) {
+        let before = *account;
         account.add(note, at);
         self.served.tokens += u64::from(note.load.tokens);
         self.served.answers += u64::from(note.last);
+        // What is due when its request arrives has no time of its own: it is sent at once.
+        if note.due > account.arrived {
+            let late = at - note.due;
+            self.gauges().observe(Family::Lateness, late.0, 1);
+            self.gauges()
+                .add(Family::LateWrites, u64::from(late > LATE));
+        }
+        if let Some(order) = account.order {
+            self.tokens(&before, order, note.load, at);
+            if note.last {
+                self.finished(account, order);
+            }
+        }
+    }
+
+    /// Counts what is in a write, and the times between tokens.
+    fn tokens(&self, before: &Account, order: Order, load: Load, at: Nanos) {
+        let gauges = self.gauges();
+        gauges.add(Family::GenerationTokens, load.tokens.into());
+        if load.content_events == 0 {
+            return;
+        }
+        if before.first_token.is_none() {
+            gauges.add(Family::PromptTokens, order.prompt_tokens.into());
+        }
+        if !order.stream {
+            return;
+        }
+        let events = u64::from(load.content_events);
+        gauges.add(Family::Events, events);
+        match before.last_token {
+            None => gauges.observe(Family::FirstToken, (at - before.arrived).0, 1),
+            Some(last) => gauges.observe(Family::BetweenTokens, (at - last).0, 1),
+        }
+        // What shares a write has no time between.
+        if events > 1 {
+            gauges.observe(Family::BetweenTokens, 0, events - 1);
+        }
+    }
+
+    /// Counts an answer that was sent as a whole.
+    fn finished(&self, account: &Account, order: Order) {
+        let gauges = self.gauges();
+        let reason = match order.finish {
+            Finish::Stop | Finish::ToolCalls => Finished::Stop,
+            Finish::Length => Finished::Length,
+        };
+        gauges.add_by(Family::Success, reason as usize);
+        for (family, value) in [
+            (Family::RequestPrompt, order.prompt_tokens),
+            (Family::RequestGeneration, account.load.tokens),
+            (Family::RequestGenerationMax, order.tokens_longest),
+            (Family::RequestChoices, order.choices),
+        ] {
+            gauges.observe(family, value.into(), 1);
+        }
+        if reason == Finished::Length {
+            gauges.observe(Family::RequestMaxTokens, order.tokens_longest.into(), 1);
+        }
+        let started = account.started.unwrap_or(account.arrived);
+        let Some((first, last)) = account.first_token.zip(account.last_token) else {
+            return;
+        };
+        gauges.observe(Family::Latency, (last - account.arrived).0, 1);
+        gauges.observe(Family::QueueTime, (started - account.arrived).0, 1);
+        gauges.observe(Family::InferenceTime, (last - started).0, 1);
+        if !order.stream {
+            return;
+        }
+        gauges.observe(Family::PrefillTime, (first - started).0, 1);
+        gauges.observe(Family::DecodeTime, (last - first).0, 1);
+        // As vLLM has it: the first event's tokens but one count as later ones.
+        if account.load.tokens > 1 {
+            let per_token = (last - first).0 / u64::from(account.load.tokens - 1);
+            gauges.observe(Family::PerToken, per_token, 1);
+        }
     }
 
     /// The connection went away before all of the answer was handed over.
-    pub(crate) fn cut(&mut self, _: &Account, _: Nanos) {
+    pub(crate) fn cut(&mut self, account: &Account, _: Nanos) {
         self.served.answers_cut += 1;
+        if account.order.is_some() {
+            self.gauges()
+                .add_by(Family::Success, Finished::Abort as usize);
+        }
     }
 }

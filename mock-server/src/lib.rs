@@ -9,6 +9,17 @@
 //!   exactly as many tokens as were asked for (`max_completion_tokens`, `max_tokens`, else a
 //!   default), in the words of a [`Dialect`], which a request may name in `X-Mock-Dialect`; `GET /v1/models`, `GET /health`. Everything else is an
 //!   error in OpenAI's form.
+//! - `GET /metrics` has vLLM's families with vLLM's buckets, measured: from the arrival of a
+//!   request's last byte, and from the clock reading before each write's system call. All shards
+//!   are one engine, number 0. Only streams have a time to first token, gaps and phases; gaps
+//!   are per content event.
+//! - `GET /admin/config` has all flags; POST, PUT or PATCH of an object of flags changes those it
+//!   names for every request that comes after, answers under way keep theirs; `POST /admin/reset`
+//!   makes `/metrics` count from 0. There is none with `--no-admin`, nor for a server that was started
+//!   without flags.
+//! - A server that is asked to drain ([`Stopper::drain`], SIGTERM, SIGINT) refuses connections,
+//!   closes idle ones, answers 503 to requests that were not complete, and ends when all others are
+//!   answered, or after `--drain-timeout`.
 //! - In instant mode answers are built once and then sent as they are, so that the server outruns
 //!   any client. In model mode every token has its time, see [`Mode`].
 //! - Usage is exact: `completion_tokens` by construction, `prompt_tokens` as the number of words
@@ -41,6 +52,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod admin;
 mod answer;
 mod args;
 mod ask;
@@ -48,8 +60,10 @@ mod command;
 mod composer;
 mod config;
 mod connection;
+mod control;
 mod exchange;
 mod fault;
+mod gauges;
 mod id;
 mod ledger;
 mod pace;
@@ -66,7 +80,7 @@ pub use args::{AnswerArgs, Cores, EventsPerWrite, ListenArgs, MockServerArgs, Mo
 pub use command::command;
 pub use config::{Limits, Mode, ServerConfig};
 pub use pace::{PaceArgs, PaceConfig};
-pub use run::{DriverKind, Running, ServerError, Stopper, start};
+pub use run::{DriverKind, Placement, Running, ServerError, Stopper, start};
 pub use served::Served;
 pub use server::{Server, serve};
 pub use wording::Dialect;

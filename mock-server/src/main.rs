@@ -17,7 +17,7 @@ struct Flags {
 
 fn main() -> ExitCode {
     match command(&Flags::parse().args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             // With stderr gone too there is nobody to tell but the exit code.
             let _ = writeln!(std::io::stderr(), "error: {error}");

@@ -79,6 +79,7 @@ pub(crate) fn reason(status: u16) -> &'static str {
         417 => "Expectation Failed",
         431 => "Request Header Fields Too Large",
         501 => "Not Implemented",
+        503 => "Service Unavailable",
         505 => "HTTP Version Not Supported",
         _ => "Error",
     }

@@ -6,6 +6,14 @@ pub(crate) enum Route {
     Generate(Endpoint),
     Models,
     Health,
+    /// `/metrics`.
+    Metrics,
+    /// `/admin/config`, to read.
+    Config,
+    /// `/admin/config`, to change.
+    Change,
+    /// `/admin/reset`.
+    Reset,
     NoSuchPath,
     /// The path exists; this is the method it has.
     NoSuchMethod(&'static str),
@@ -19,6 +27,12 @@ impl Route {
             b"/v1/completions" => ("POST", Self::Generate(Endpoint::Completions)),
             b"/v1/models" => ("GET", Self::Models),
             b"/health" => ("GET", Self::Health),
+            b"/metrics" => ("GET", Self::Metrics),
+            b"/admin/config" if matches!(method, b"POST" | b"PUT" | b"PATCH") => {
+                return Self::Change;
+            }
+            b"/admin/config" => ("GET", Self::Config),
+            b"/admin/reset" => ("POST", Self::Reset),
             _ => return Self::NoSuchPath,
         };
         if method == allowed.as_bytes() {
@@ -67,6 +81,14 @@ mod tests {
             ("GET", "/health?", Route::Health),
             ("GET", "http://127.0.0.1:80/health", Route::Health),
             ("GET", "http://127.0.0.1", Route::NoSuchPath),
+            ("GET", "/metrics", Route::Metrics),
+            ("GET", "/admin/config", Route::Config),
+            ("PATCH", "/admin/config", Route::Change),
+            ("PUT", "/admin/config", Route::Change),
+            ("POST", "/admin/config", Route::Change),
+            ("DELETE", "/admin/config", Route::NoSuchMethod("GET")),
+            ("POST", "/admin/reset", Route::Reset),
+            ("GET", "/admin/reset", Route::NoSuchMethod("POST")),
             ("GET", "/v1/completions", Route::NoSuchMethod("POST")),
             ("POST", "/health", Route::NoSuchMethod("GET")),
             ("GET", "/", Route::NoSuchPath),

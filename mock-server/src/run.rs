@@ -1,16 +1,16 @@
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use ridgeline_clock::realtime_bracket;
-use ridgeline_net::{Driver, DriverError, Peer, Wake, raise_descriptor_limit};
+use ridgeline_net::{Driver, DriverError, Peer, raise_descriptor_limit};
 use ridgeline_net_epoll::{EpollConfig, EpollDriver};
 use ridgeline_net_uring::{UringConfig, UringDriver};
 
+use crate::admin::Settings;
 use crate::config::{Limits, Mode, ServerConfig};
+use crate::control::{Control, Phase};
 use crate::served::Served;
 use crate::server::{Server, serve};
 
@@ -53,14 +53,62 @@ impl Backend {
         }
     }
 
-    /// How many connections one of `shards` drivers can have with this many descriptors. A ring
-    /// has a table of its own; with epoll all share the process's.
-    fn connections_max(self, descriptors: u32, shards: usize) -> u32 {
-        match self {
+    /// How many threads serve each of `cores` cores, and how many connections each of them takes, for
+    /// `asked` connections in all where one table of descriptors has room for `descriptors`.
+    fn share_out(
+        self,
+        asked: Option<u32>,
+        cores: u32,
+        descriptors: u32,
+    ) -> Result<Shares, ServerError> {
+        let per_core = match self {
+            // A ring has a table of its own.
             Self::Uring => descriptors,
-            Self::Epoll => descriptors / u32::try_from(shards).unwrap_or(u32::MAX).max(1),
+            // All share the process's.
+            Self::Epoll => (descriptors / cores).max(1),
+        };
+        let Some(asked) = asked else {
+            return Ok(Shares {
+                threads_per_core: 1,
+                connections_max: per_core,
+            });
+        };
+        if let Self::Epoll = self {
+            if asked > descriptors {
+                return Err(ServerError::Descriptors { asked, descriptors });
+            }
+            return Ok(Shares {
+                threads_per_core: 1,
+                connections_max: share(asked, cores),
+            });
         }
+        let most = asked.div_ceil(cores).max(1);
+        let fitting = (1..=most).find(|threads| share(asked, threads * cores) <= descriptors);
+        let threads_per_core = fitting.ok_or(ServerError::Descriptors { asked, descriptors })?;
+        Ok(Shares {
+            threads_per_core,
+            connections_max: share(asked, threads_per_core * cores),
+        })
     }
+}
+
+/// How many threads there are, and what each takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shares {
+    threads_per_core: u32,
+    connections_max: u32,
+}
+
+/// Room for the share of one of `threads` in `all` connections. The kernel deals them out by a hash
+/// of their addresses: the largest share is six standard deviations of the binomial distribution above
+/// the mean less than once in a million million times.
+fn share(all: u32, threads: u32) -> u32 {
+    if threads == 1 {
+        return all;
+    }
+    let mean = all.div_ceil(threads);
+    let spread = 6 * (mean.isqrt() + 1);
+    mean.saturating_add(spread).min(all)
 }
 
 /// Why a server can't start, or had to end.
@@ -70,6 +118,17 @@ pub enum ServerError {
     /// The driver can't be had, can't listen, or can't go on.
     #[error(transparent)]
     Driver(#[from] DriverError),
+    /// More connections were asked for than descriptors can be had.
+    #[error(
+        "{asked} connections do not fit the limit on descriptors, which leaves {descriptors}: raise it \
+         (ulimit -Hn), or ask for fewer"
+    )]
+    Descriptors {
+        /// Connections.
+        asked: u32,
+        /// Descriptors for them.
+        descriptors: u32,
+    },
     /// The list of cores names none.
     #[error("no core to serve on: name at least one, or none of them by `none`")]
     NoCores,
@@ -96,70 +155,90 @@ pub struct Running {
     driver: &'static str,
     fallback: Option<String>,
     connections_max: u32,
-    stopper: Stopper,
+    control: Arc<Control>,
     shards: Vec<JoinHandle<Result<Served, ServerError>>>,
 }
 
 /// Stops a server from another thread, any number of times.
-#[derive(Clone, Debug, Default)]
-pub struct Stopper(Arc<Stop>);
-
-#[derive(Default)]
-struct Stop {
-    asked: AtomicBool,
-    wakers: Mutex<Vec<Box<dyn Fn() + Send>>>,
-}
-
-impl fmt::Debug for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stop")
-            .field("asked", &self.asked)
-            .finish_non_exhaustive()
-    }
-}
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Control>);
 
 impl Stopper {
-    /// Asks all shards to end: every connection is closed, then the threads return.
-    pub fn stop(&self) {
-        self.0.asked.store(true, Ordering::Release);
-        for wake in self
-            .0
-            .wakers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-        {
-            wake();
-        }
+    pub(crate) fn new(control: &Arc<Control>) -> Self {
+        Self(Arc::clone(control))
     }
 
-    fn add(&self, waker: impl Wake) {
-        let mut wakers = self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        wakers.push(Box::new(move || waker.wake()));
+    /// Asks all shards to end: every connection is closed, then the threads return.
+    pub fn stop(&self) {
+        self.0.go_on_to(Phase::Ending);
+    }
+
+    /// Asks all shards to take nothing more and to end when all that is under way is answered, or when
+    /// [`ServerConfig::drain_max`] is over.
+    pub fn drain(&self) {
+        self.0.go_on_to(Phase::Draining);
     }
 }
 
-/// Starts a server: one shard without `cores`, else one per core, pinned to it. All listen on the
-/// same port; the kernel spreads the connections. The process's soft limit on descriptors is raised
-/// to the hard one.
+/// Where a server runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The address to listen on; port 0: any free one.
+    pub listen: SocketAddr,
+    /// How to talk to the kernel.
+    pub driver: DriverKind,
+    /// The cores to pin threads to; `None`: one thread, not pinned.
+    pub cores: Option<Vec<usize>>,
+    /// Connections to have room for at one time, all threads together. As many threads per core are
+    /// started as that takes: the kernel limits each ring to RLIMIT_NOFILE connections. `None`: one
+    /// thread per core, and what it has room for.
+    pub connections_max: Option<u32>,
+}
+
+impl Placement {
+    /// One thread, not pinned, with what is the best driver here.
+    #[must_use]
+    pub fn at(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            driver: DriverKind::Auto,
+            cores: None,
+            connections_max: None,
+        }
+    }
+}
+
+/// Starts a server. All threads listen on the same port; the kernel spreads the connections. The
+/// process's soft limit on descriptors is raised to the hard one.
 ///
 /// # Errors
-/// When the driver, the address or a core can't be had. Nothing is left running then.
-pub fn start(
+/// When the driver, the address, a core or room for the connections can't be had. Nothing is left
+/// running then.
+pub fn start(config: ServerConfig, placement: Placement) -> Result<Running, ServerError> {
+    start_with(config, placement, None)
+}
+
+/// The same, for a config that `settings` led to.
+pub(crate) fn start_with(
     config: ServerConfig,
-    listen: SocketAddr,
-    driver: DriverKind,
-    cores: Option<Vec<usize>>,
+    placement: Placement,
+    settings: Option<Settings>,
 ) -> Result<Running, ServerError> {
+    let Placement {
+        listen,
+        driver,
+        cores,
+        connections_max,
+    } = placement;
     let cores: Vec<_> = cores.map_or_else(|| vec![None], |c| c.into_iter().map(Some).collect());
-    if cores.is_empty() {
+    let cores_count = u32::try_from(cores.len()).unwrap_or(u32::MAX);
+    if cores_count == 0 {
         return Err(ServerError::NoCores);
     }
     let (backend, fallback) = Backend::choose(driver)?;
-    let connections_max = config
-        .limits
-        .connections_max
-        .min(backend.connections_max(descriptors(), cores.len()));
+    let shares = backend.share_out(connections_max, cores_count, descriptors())?;
+    let unasked_max = connections_max.map_or(config.limits.connections_max, |_| u32::MAX);
+    let connections_max = shares.connections_max.min(unasked_max);
     let config = ServerConfig {
         limits: Limits {
             connections_max,
@@ -167,40 +246,29 @@ pub fn start(
         },
         ..config
     };
-    let share_port = cores.len() > 1;
+    let places: Vec<_> = (0..shares.threads_per_core)
+        .flat_map(|_| cores.iter().copied())
+        .collect();
+    let control = Control::new(config, settings, places.len());
     let mut running = Running {
         address: listen,
         driver: backend.name(),
         fallback,
         connections_max,
-        stopper: Stopper::default(),
+        control,
         shards: Vec::new(),
     };
-    for (number, core) in cores.into_iter().enumerate() {
+    let share_port = places.len() > 1;
+    for (number, core) in places.into_iter().enumerate() {
         // Any port, where that was asked for, is chosen by the first shard.
         let shard = Shard {
-            config: config.clone(),
+            number,
             listen: running.address,
             share_port,
             core,
-            stopper: running.stopper.clone(),
+            control: Arc::clone(&running.control),
         };
-        let (ready, started) = mpsc::channel();
-        let thread = std::thread::Builder::new()
-            .name(format!("mock-server-{number}"))
-            .spawn(move || shard.run(backend, &ready))
-            .map_err(|source| ServerError::Os {
-                what: "start a thread",
-                source,
-            })?;
-        running.shards.push(thread);
-        match started.recv() {
-            Ok(address) => running.address = address,
-            // The thread is gone, and returns why.
-            Err(mpsc::RecvError) => {
-                return Err(running.stop().err().unwrap_or(ServerError::Panicked));
-            }
-        }
+        running.add(shard, backend)?;
     }
     Ok(running)
 }
@@ -219,12 +287,12 @@ fn descriptors() -> u32 {
 }
 
 struct Shard {
-    config: ServerConfig,
+    number: usize,
     listen: SocketAddr,
     /// Others listen on the same port.
     share_port: bool,
     core: Option<usize>,
-    stopper: Stopper,
+    control: Arc<Control>,
 }
 
 impl Shard {
@@ -239,7 +307,7 @@ impl Shard {
             Backend::Epoll => self.serve(EpollDriver::new(self.epoll())?, ready),
         });
         // One shard that can't go on ends the others, so that whoever joins is told.
-        self.stopper.stop();
+        self.control.go_on_to(Phase::Ending);
         ended
     }
 
@@ -258,16 +326,17 @@ impl Shard {
     /// Kernel stamps keep modelled times from the request's arrival even when the server is busy.
     /// An instant answer has no times, and stamps would cost it speed.
     fn uring(&self) -> UringConfig {
+        let config = self.control.config();
         UringConfig {
-            rx_timestamps: matches!(self.config.mode, Mode::Model(_)),
+            rx_timestamps: matches!(config.mode, Mode::Model(_)),
             reuse_port: self.share_port,
-            ..UringConfig::new(self.config.limits.connections_max)
+            ..UringConfig::new(config.limits.connections_max)
         }
     }
 
     fn epoll(&self) -> EpollConfig {
         EpollConfig {
-            connections_max: self.config.limits.connections_max,
+            connections_max: self.control.config().limits.connections_max,
             reuse_port: self.share_port,
             ..EpollConfig::default()
         }
@@ -278,20 +347,41 @@ impl Shard {
         mut driver: D,
         ready: &mpsc::Sender<SocketAddr>,
     ) -> Result<Served, ServerError> {
-        let mut server = Server::new(&self.config, realtime_bracket().offset);
+        let epoch = realtime_bracket().offset;
+        let mut server = Server::of(Arc::clone(&self.control), self.number, epoch);
         let address = match driver.listen(&Peer::Tcp(self.listen))? {
             Peer::Tcp(address) => address,
             Peer::Unix(_) => self.listen,
         };
-        self.stopper.add(driver.waker());
+        self.control.add(driver.waker());
         // Nobody is left to be told when the receiver is gone: then the server is being stopped.
         let _ = ready.send(address);
-        serve(&mut driver, &mut server, &self.stopper.0.asked)?;
+        serve(&mut driver, &mut server)?;
         Ok(server.served())
     }
 }
 
 impl Running {
+    /// Starts a thread, and waits until it listens.
+    fn add(&mut self, shard: Shard, backend: Backend) -> Result<(), ServerError> {
+        let (ready, started) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name(format!("mock-server-{}", shard.number))
+            .spawn(move || shard.run(backend, &ready))
+            .map_err(|source| ServerError::Os {
+                what: "start a thread",
+                source,
+            })?;
+        self.shards.push(thread);
+        if let Ok(address) = started.recv() {
+            self.address = address;
+            return Ok(());
+        }
+        // The thread is gone, and returns why.
+        self.control.go_on_to(Phase::Ending);
+        Err(self.join_all().err().unwrap_or(ServerError::Panicked))
+    }
+
     /// The base URL, `http://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> String {
@@ -316,8 +406,14 @@ impl Running {
         self.fallback.as_deref()
     }
 
-    /// Connections that each shard takes at one time: as configured, or as many as the limit on
-    /// descriptors allows.
+    /// Threads that serve.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Connections that each thread takes at one time: its share of those that were asked for, or as
+    /// many as the limit on descriptors allows.
     #[must_use]
     pub fn connections_max(&self) -> u32 {
         self.connections_max
@@ -326,7 +422,12 @@ impl Running {
     /// A handle to stop the server with.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        self.stopper.clone()
+        Stopper::new(&self.control)
+    }
+
+    /// What it measures.
+    pub(crate) fn watched(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
     }
 
     /// Stops the server and waits for it. Returns what it counted.
@@ -334,7 +435,7 @@ impl Running {
     /// # Errors
     /// The first error of a shard.
     pub fn stop(self) -> Result<Served, ServerError> {
-        self.stopper.stop();
+        self.control.go_on_to(Phase::Ending);
         self.join()
     }
 
@@ -343,6 +444,10 @@ impl Running {
     /// # Errors
     /// The first error of a shard.
     pub fn join(mut self) -> Result<Served, ServerError> {
+        self.join_all()
+    }
+
+    fn join_all(&mut self) -> Result<Served, ServerError> {
         let mut sum = Served::default();
         let mut failed = None;
         for shard in self.shards.drain(..) {
@@ -357,10 +462,53 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.stopper.stop();
+        self.control.go_on_to(Phase::Ending);
         for shard in self.shards.drain(..) {
             // Whoever wanted to know how it ended would have called `stop`.
             let _ = shard.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_ring_serves_what_it_has_room_for() {
+        let shares = |backend: Backend, asked, cores| {
+            let shares = backend.share_out(asked, cores, 19_744).unwrap();
+            (shares.threads_per_core, shares.connections_max)
+        };
+        assert_eq!(shares(Backend::Uring, None, 4), (1, 19_744));
+        assert_eq!(shares(Backend::Epoll, None, 4), (1, 4_936));
+        assert_eq!(shares(Backend::Uring, Some(10), 1), (1, 10));
+        assert_eq!(shares(Backend::Uring, Some(19_744), 1), (1, 19_744));
+        // Two rings would have room for no more than 19,744 each, and shares are not even.
+        assert_eq!(shares(Backend::Uring, Some(39_000), 1), (3, 13_690));
+        assert_eq!(shares(Backend::Uring, Some(30_000), 2), (1, 15_738));
+        assert_eq!(shares(Backend::Epoll, Some(19_744), 1), (1, 19_744));
+        assert!(Backend::Epoll.share_out(Some(19_745), 1, 19_744).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn there_is_room_for_all_and_some(
+            asked in 1..3_000_000_u32,
+            cores in 1..64_u32,
+            descriptors in 500..100_000_u32,
+        ) {
+            if let Ok(shares) = Backend::Uring.share_out(Some(asked), cores, descriptors) {
+                let threads = u64::from(shares.threads_per_core * cores);
+                prop_assert!(shares.connections_max <= descriptors);
+                prop_assert!(threads * u64::from(shares.connections_max) >= u64::from(asked));
+                // One thread fewer per core would not do.
+                let fewer = shares.threads_per_core - 1;
+                prop_assert!(fewer == 0 || share(asked, fewer * cores) > descriptors);
+            } else {
+                prop_assert!(false, "any number can be spread over rings of 500");
+            }
         }
     }
 }

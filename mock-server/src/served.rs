@@ -13,6 +13,8 @@ pub struct Served {
     pub answers: u64,
     /// Responses cut off, or not begun, because the connection went away.
     pub answers_cut: u64,
+    /// Those of them that the server's own end cut off.
+    pub answers_abandoned: u64,
     /// Tokens handed to the kernel.
     pub tokens: u64,
 }
@@ -26,6 +28,7 @@ impl Served {
         self.requests_refused += other.requests_refused;
         self.answers += other.answers;
         self.answers_cut += other.answers_cut;
+        self.answers_abandoned += other.answers_abandoned;
         self.tokens += other.tokens;
     }
 }

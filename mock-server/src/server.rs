@@ -1,15 +1,21 @@
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use ridgeline_clock::{Arrival, Nanos};
 use ridgeline_net::{Closed, Commands, Driver, DriverError, Sink, Token};
 use ridgeline_wire::carry::CarryPool;
+use serde_json::{Value, json};
 
+use crate::args::MockServerArgs;
 use crate::composer::Composer;
 use crate::config::{Mode, ServerConfig};
 use crate::connection::{Connection, Shared};
+use crate::control::{Control, Phase};
 use crate::exchange::Buffers;
+use crate::gauges::Family;
 use crate::ledger::Ledger;
 use crate::pace::{Replica, Started, Ticket};
+use crate::refusal::Refusal;
+use crate::run::Stopper;
 use crate::served::Served;
 use crate::timers::Timers;
 
@@ -30,6 +36,20 @@ impl Server {
     /// since 1970: the `created` of answers.
     #[must_use]
     pub fn new(config: &ServerConfig, epoch: Nanos) -> Self {
+        Self::of(Control::new(config.clone(), None, 1), 0, epoch)
+    }
+
+    /// The same, alone, for what flags ask for: then `/admin/config` can change it.
+    #[must_use]
+    pub fn with_flags(args: &MockServerArgs, epoch: Nanos) -> Self {
+        let settings = Some(args.settings.clone());
+        Self::of(Control::new(args.config(), settings, 1), 0, epoch)
+    }
+
+    /// Shard number `number` of those that share `control`.
+    pub(crate) fn of(control: Arc<Control>, number: usize, epoch: Nanos) -> Self {
+        let version = control.version();
+        let config = &*control.config();
         let limits = config.limits.clone();
         Self {
             connections: Vec::new(),
@@ -39,11 +59,16 @@ impl Server {
                 pool: CarryPool::new(limits.carry_bytes_max),
                 timers: Timers::new(limits.connections_max),
                 buffers: Buffers::default(),
+                is_instant: matches!(config.mode, Mode::Instant { .. }),
                 replica: match &config.mode {
                     Mode::Instant { .. } => None,
                     Mode::Model(pace) => Some(Replica::new(pace.clone())),
                 },
-                ledger: Ledger::default(),
+                ledger: Ledger::new(Arc::clone(&control), number),
+                version,
+                is_draining: false,
+                open: 0,
+                control,
                 limits,
             },
         }
@@ -52,6 +77,7 @@ impl Server {
     /// Does everything that is due at `now`. Returns when the next thing will be;
     /// [`Nanos::MAX`]: when something arrives, not before.
     pub fn step(&mut self, now: Nanos, commands: &mut Commands) -> Nanos {
+        self.shared.follow();
         while let Some(slot) = self.shared.timers.pop(now) {
             self.connections[slot as usize].due(&mut self.shared, commands, now);
         }
@@ -60,7 +86,23 @@ impl Server {
                 connection.start(shared, commands, (ticket.serial, started), now);
             }
         }
+        self.shared.publish();
         self.shared.timers.next()
+    }
+
+    /// A handle to end it with.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper::new(&self.shared.control)
+    }
+
+    /// Takes nothing more: connections are refused, those that owe no answer are closed, the others
+    /// once they have answered; a request that is not complete yet gets 503.
+    pub fn drain(&mut self, commands: &mut Commands) {
+        self.shared.is_draining = true;
+        for connection in &mut self.connections {
+            connection.drain(commands);
+        }
     }
 
     /// The next request that waited for its turn and can have it now.
@@ -71,6 +113,7 @@ impl Server {
     /// Ends every connection; what is queued is still sent. For the server's own end.
     pub fn hang_up(&mut self, commands: &mut Commands) {
         for connection in &mut self.connections {
+            self.shared.ledger.served.answers_abandoned += connection.owed();
             connection.hang_up(commands);
         }
     }
@@ -98,6 +141,10 @@ impl Server {
 impl Sink for Server {
     fn accepted(&mut self, _: &mut Commands, _: u32, _: Nanos) -> Option<Token> {
         let served = &mut self.shared.ledger.served;
+        if self.shared.is_draining {
+            served.connections_refused += 1;
+            return None;
+        }
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -112,6 +159,7 @@ impl Sink for Server {
             }
         };
         served.connections += 1;
+        self.shared.open += 1;
         Some(self.connections[index as usize].accept())
     }
 
@@ -131,6 +179,7 @@ impl Sink for Server {
     }
 
     fn received(&mut self, commands: &mut Commands, token: Token, bytes: &[u8], arrival: Arrival) {
+        self.shared.follow();
         if let Some((connection, shared)) = self.connection(token) {
             connection.received(shared, commands, bytes, arrival);
         }
@@ -145,7 +194,64 @@ impl Sink for Server {
     fn closed(&mut self, _: &mut Commands, token: Token, _: Closed, at: Nanos) {
         if let Some((connection, shared)) = self.connection(token) {
             connection.release(shared, at);
+            shared.open -= 1;
             self.free.push(token.index);
+        }
+    }
+}
+
+impl Shared {
+    /// Takes up the config if it was changed.
+    #[inline]
+    pub(crate) fn follow(&mut self) {
+        let version = self.control.version();
+        if version != self.version {
+            self.version = version;
+            let config = self.control.config();
+            self.take_up(&config);
+        }
+    }
+
+    /// What is answered from now on is answered by `config`; what is under way stays as it is.
+    fn take_up(&mut self, config: &ServerConfig) {
+        self.composer.take_up(config);
+        self.is_instant = matches!(config.mode, Mode::Instant { .. });
+        if let Mode::Model(pace) = &config.mode {
+            match &mut self.replica {
+                Some(replica) => replica.take_up(pace.clone()),
+                None => self.replica = Some(Replica::new(pace.clone())),
+            }
+        }
+    }
+
+    /// `/metrics`, this shard's own numbers up to date.
+    pub(crate) fn page(&self) -> String {
+        self.publish();
+        self.control.page()
+    }
+
+    /// Counts from 0 from now on, for `/metrics`.
+    pub(crate) fn reset(&self) -> Result<Value, Refusal> {
+        self.publish();
+        self.control.reset()?;
+        Ok(json!({"reset": true}))
+    }
+
+    /// Shows what is counted elsewhere than in the gauges.
+    fn publish(&self) {
+        let (gauges, served) = (self.ledger.gauges(), &self.ledger.served);
+        let running = self.replica.as_ref().map_or(0, Replica::running);
+        for (family, value) in [
+            (Family::Running, u64::from(running)),
+            (Family::Connections, self.open),
+            (Family::ConnectionsAccepted, served.connections),
+            (Family::ConnectionsRefused, served.connections_refused),
+            (Family::Requests, served.requests),
+            (Family::RequestsRefused, served.requests_refused),
+            (Family::Answers, served.answers),
+            (Family::AnswersCut, served.answers_cut),
+        ] {
+            gauges.set(family, value);
         }
     }
 }
@@ -153,25 +259,33 @@ impl Sink for Server {
 /// How long connections get to end in good order when the server ends.
 const HANG_UP_MAX: Nanos = Nanos::from_millis(250);
 
-/// Serves until `stop` is set (set it, then wake the driver), then ends every connection.
+/// Serves until its [`Stopper`] says otherwise: drains first, or ends every connection at once.
 ///
 /// # Errors
 /// When the driver can't go on.
-pub fn serve<D: Driver>(
-    driver: &mut D,
-    server: &mut Server,
-    stop: &AtomicBool,
-) -> Result<(), DriverError> {
+pub fn serve<D: Driver>(driver: &mut D, server: &mut Server) -> Result<(), DriverError> {
+    let control = Arc::clone(&server.shared.control);
     // Nothing is due yet: the first turn tells the time.
     let mut now = Nanos::ZERO;
-    while !stop.load(Ordering::Acquire) {
+    while control.phase() == Phase::Serving {
         let deadline = server.step(now, driver.commands());
         now = driver.turn(deadline, server)?.reaped;
+    }
+    driver.stop_listening()?;
+    if control.phase() == Phase::Draining {
+        server.drain(driver.commands());
+        now = driver.turn(Nanos::ZERO, server)?.reaped;
+        let end = now + control.config().drain_max;
+        while control.phase() == Phase::Draining && server.open() > 0 && now < end {
+            let deadline = server.step(now, driver.commands()).min(end);
+            now = driver.turn(deadline, server)?.reaped;
+        }
     }
     server.hang_up(driver.commands());
     let deadline = now + HANG_UP_MAX;
     while server.open() > 0 && now < deadline {
         now = driver.turn(deadline, server)?.reaped;
     }
+    server.shared.publish();
     Ok(())
 }

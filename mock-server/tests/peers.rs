@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use ridgeline_mock_server::{DriverKind, ServerConfig, start, text};
+use ridgeline_mock_server::{DriverKind, Placement, ServerConfig, start, text};
 
 /// The program, on a port that the system chose. Killed when dropped.
 struct Program {
@@ -296,7 +296,12 @@ fn embedded_shards_share_a_port_and_count_together() {
     for driver in [DriverKind::Auto, DriverKind::Epoll] {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let config = ServerConfig::default();
-        let running = start(config, any, driver, Some(cores.clone())).unwrap();
+        let placement = Placement {
+            driver,
+            cores: Some(cores.clone()),
+            ..Placement::at(any)
+        };
+        let running = start(config, placement).unwrap();
         assert_eq!(running.url(), format!("http://{}", running.address()));
         for _ in 0..32 {
             let mut peer = TcpStream::connect(running.address()).unwrap();

@@ -1,6 +1,9 @@
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::run::{CORES_MAX, DriverKind};
+use ridgeline_clock::Nanos;
+
+use super::span;
+use crate::run::{CORES_MAX, DriverKind, Placement};
 
 /// Where the server listens, and on which cores.
 #[derive(Clone, Debug, clap::Args)]
@@ -17,6 +20,32 @@ pub struct ListenArgs {
     /// One pinned thread per core (0,2-3); none: one thread, not pinned
     #[arg(long, value_name = "LIST|none", default_value = "none", value_parser = cores)]
     pub cores: Cores,
+    /// Connections to have room for at one time; more threads per core are started if one ring
+    /// can't hold them [default: what one thread per core can]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub connections_max: Option<u32>,
+    /// After SIGINT or SIGTERM: how long answers under way may take to end
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = span)]
+    pub drain_timeout: Nanos,
+    /// A line a second on stderr: rates, and what is under way
+    #[arg(long)]
+    pub stats: bool,
+    /// No /admin/config and /admin/reset
+    #[arg(long)]
+    pub no_admin: bool,
+}
+
+impl ListenArgs {
+    /// Where the server runs.
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        Placement {
+            driver: self.driver,
+            cores: self.cores.0.clone(),
+            connections_max: self.connections_max,
+            ..Placement::at(SocketAddr::new(self.host, self.port))
+        }
+    }
 }
 
 /// `--cores`: the cores to pin one shard each to, or none.

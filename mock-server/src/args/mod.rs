@@ -4,19 +4,21 @@ mod answer;
 mod listen;
 mod span;
 
-use std::net::SocketAddr;
-
 pub use answer::{AnswerArgs, EventsPerWrite};
 pub use listen::{Cores, ListenArgs};
 pub(crate) use span::span;
 
+use crate::admin::Settings;
 use crate::config::{Limits, Mode, ServerConfig};
 use crate::pace::PaceArgs;
-use crate::run::{Running, ServerError, start};
+use crate::run::{Running, ServerError, start_with};
 
 /// The flags of the mock server, the same for its own binary and for `ridgeline mock-server`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct MockServerArgs {
+    /// All flags as text. Its place is the first: flags that are parsed are taken out of clap's hands.
+    #[command(flatten)]
+    pub(crate) settings: Settings,
     /// When tokens are sent: at once (instant), or at fixed times (model)
     #[arg(long, value_enum, default_value_t = ModeKind::Model)]
     pub mode: ModeKind,
@@ -54,6 +56,7 @@ impl MockServerArgs {
             mode,
             model: self.answer.model.clone(),
             max_tokens_default: self.answer.max_tokens_default,
+            drain_max: self.listen.drain_timeout,
             dialect: self.answer.dialect,
             limits: Limits::default(),
         }
@@ -62,20 +65,10 @@ impl MockServerArgs {
     /// Starts the server that the flags ask for.
     ///
     /// # Errors
-    /// As [`start`].
+    /// As [`start`](crate::start).
     pub fn start(&self) -> Result<Running, ServerError> {
-        let ListenArgs {
-            host,
-            port,
-            driver,
-            ref cores,
-        } = self.listen;
-        start(
-            self.config(),
-            SocketAddr::new(host, port),
-            driver,
-            cores.0.clone(),
-        )
+        let settings = (!self.listen.no_admin).then(|| self.settings.clone());
+        start_with(self.config(), self.listen.placement(), settings)
     }
 }
 

@@ -117,6 +117,11 @@ impl Replica {
         Self { config, running: 0 }
     }
 
+    /// What arrives from now on gets the times of `config`.
+    pub(crate) fn take_up(&mut self, config: PaceConfig) {
+        self.config = config;
+    }
+
     /// A request is complete `at`.
     pub(crate) fn arrive(&mut self, _: Ticket, _: &Want<'_>, at: Nanos) -> Admission {
         self.running += 1;

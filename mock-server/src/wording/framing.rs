@@ -35,6 +35,8 @@ pub(crate) enum Content {
     Json,
     /// An event stream.
     Events,
+    /// For Prometheus.
+    Page,
 }
 
 impl Http {
@@ -166,7 +168,7 @@ pub(crate) fn head(
     reply: &Reply,
 ) {
     let version = match content {
-        Content::Json => "HTTP/1.1",
+        Content::Json | Content::Page => "HTTP/1.1",
         Content::Events => http.version,
     };
     if status == 200 {
@@ -184,6 +186,9 @@ pub(crate) fn head(
     match content {
         Content::Json if framing == Framing::Length(0) => {}
         Content::Json => out.extend_from_slice(b"content-type: application/json\r\n"),
+        Content::Page => {
+            out.extend_from_slice(b"content-type: text/plain; version=0.0.4; charset=utf-8\r\n")
+        }
         Content::Events => out.extend_from_slice(http.stream_fields.as_bytes()),
     }
     match framing {

@@ -1,8 +1,9 @@
 //! A server fed by hand: no driver, no network, a clock that is a number.
 
 use bytes::Bytes;
+use clap::Parser;
 use ridgeline_clock::{Arrival, Nanos};
-use ridgeline_mock_server::{Server, ServerConfig};
+use ridgeline_mock_server::{MockServerArgs, Server, ServerConfig};
 use ridgeline_net::{Close, Closed, Command, Commands, Sink, Token};
 
 pub(crate) struct Fed {
@@ -18,10 +19,28 @@ pub(crate) struct Fed {
     pub(crate) unfinished: Vec<(Token, Vec<u8>, Bytes)>,
 }
 
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    args: MockServerArgs,
+}
+
+const EPOCH: Nanos = Nanos::from_secs(1_700_000_000);
+
 impl Fed {
     pub(crate) fn new(config: &ServerConfig) -> Self {
+        Self::of(Server::new(config, EPOCH))
+    }
+
+    /// A server that has flags, which it can be asked for.
+    pub(crate) fn with_flags(flags: &[&str]) -> Self {
+        let args = Flags::parse_from([&["mock-server"], flags].concat()).args;
+        Self::of(Server::with_flags(&args, EPOCH))
+    }
+
+    fn of(server: Server) -> Self {
         Self {
-            server: Server::new(config, Nanos::from_secs(1_700_000_000)),
+            server,
             now: Nanos::ZERO,
             commands: Commands::default(),
             sent: Vec::new(),
@@ -209,6 +228,11 @@ fn chunks<'a>(mut rest: &'a str, body: &mut String) -> &'a str {
             return rest;
         }
     }
+}
+
+/// A GET.
+pub(crate) fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes()
 }
 
 /// A POST with a body.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ridgeline_clock::{Arrival, Clock, Nanos};
 use ridgeline_mock_server::{Mode, PaceConfig, Server, ServerConfig, serve, text};
 use ridgeline_net::sim::{SimConfig, SimNet, lockstep};
-use ridgeline_net::{Closed, Commands, Driver, Peer, Sink, Token, Wake};
+use ridgeline_net::{Closed, Commands, Driver, Peer, Sink, Token};
 
 use crate::fed::{Fed, chat, responses};
 
@@ -229,9 +229,8 @@ fn the_loop_serves_until_it_is_stopped_and_then_ends_its_connections() {
         lockstep((&mut near, &mut client), (&mut far, &mut server), deadline).unwrap();
     }
     assert_eq!(server.open(), 1);
-    let stop = std::sync::atomic::AtomicBool::new(true);
-    far.waker().wake();
-    serve(&mut far, &mut server, &stop).unwrap();
+    server.stopper().stop();
+    serve(&mut far, &mut server).unwrap();
     assert_eq!(server.open(), 0);
     assert_eq!(server.served().answers_cut, 1);
 }
