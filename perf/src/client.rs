@@ -51,6 +51,8 @@ pub struct Outcome {
     pub requests: u64,
     /// `data: ` in the answers; 0 unless events are counted.
     pub events: u64,
+    /// Head, body and framing of each answer.
+    pub response_bytes: u64,
     /// Reads, that is receive completions.
     pub reads: u64,
     /// Reads that carried a kernel stamp.
@@ -85,11 +87,23 @@ pub struct Probe {
 const STATUS: &[u8] = b"HTTP/1.1 200";
 const PROBE_BYTES_MAX: usize = 256 << 20;
 
-/// Asks once over a connection of its own.
+/// Asks once over a connection of its own, and tells how long the answer is.
+///
+/// # Errors
+/// As [`ask`].
+pub fn probe(address: SocketAddr, request: &[u8]) -> io::Result<Probe> {
+    let answer = ask(address, request)?;
+    Ok(Probe {
+        response_bytes: answer.len() as u64,
+        events: memmem::find_iter(&answer, EVENT).count() as u64,
+    })
+}
+
+/// Asks once over a connection of its own. Gives the bytes of the answer, head and framing included.
 ///
 /// # Errors
 /// When the server does not answer with status 200 and a length that can be told.
-pub fn probe(address: SocketAddr, request: &[u8]) -> io::Result<Probe> {
+pub fn ask(address: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
     let mut socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(Duration::from_secs(30)))?;
     socket.write_all(request)?;
@@ -105,11 +119,7 @@ pub fn probe(address: SocketAddr, request: &[u8]) -> io::Result<Probe> {
     if !answer.starts_with(STATUS) {
         return Err(refused("the status is not 200"));
     }
-    let events = memmem::find_iter(&answer, EVENT).count() as u64;
-    Ok(Probe {
-        response_bytes: answer.len() as u64,
-        events,
-    })
+    Ok(answer)
 }
 
 fn is_whole(answer: &[u8]) -> io::Result<bool> {
@@ -154,7 +164,10 @@ pub fn run(load: &Load) -> io::Result<Outcome> {
         find: load.stream.then(|| Finder::new(EVENT)),
         timestamps: load.timestamps,
         answers: vec![Answer::default(); load.connections as usize],
-        outcome: Outcome::default(),
+        outcome: Outcome {
+            response_bytes: probe.response_bytes,
+            ..Outcome::default()
+        },
     };
     let (cpu, start) = (machine::own_cpu()?, MonotonicClock.now());
     client.drive(&mut queues, load.stop, start)?;

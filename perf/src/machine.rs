@@ -1,5 +1,6 @@
 //! What a process asks of the machine: a core, its CPU time, its timer slack.
 
+use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::ExitStatusExt as _;
@@ -61,6 +62,53 @@ pub fn own_cpu() -> io::Result<Cpu> {
     // SAFETY: filled in, as the call succeeded.
     let usage = unsafe { usage.assume_init() };
     Ok(Cpu::of(&usage))
+}
+
+/// The CPU time so far of a running process and of the processes it started: a master's workers are
+/// its own work. In nanoseconds, all threads, by the kernel's CPU clock of each process
+/// (`clock_getcpuclockid`), which is the account that `wait4` gives in the end.
+///
+/// # Errors
+/// When there is no such process. A child that ends meanwhile is not counted.
+pub fn cpu_of(pid: u32) -> io::Result<Nanos> {
+    let own = cpu_clock(pid)?;
+    let children = children(pid).into_iter();
+    Ok(children.fold(own, |sum, child| sum + cpu_of(child).unwrap_or(Nanos::ZERO)))
+}
+
+fn cpu_clock(pid: u32) -> io::Result<Nanos> {
+    let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+    let mut clock = 0;
+    // SAFETY: room for a clock's id.
+    let error = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(error));
+    }
+    let mut time = MaybeUninit::uninit();
+    // SAFETY: room for one timespec.
+    let answer = unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) };
+    if answer != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: filled in, as the call succeeded.
+    let time = unsafe { time.assume_init() };
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    Ok(Nanos::from_secs(part(time.tv_sec)) + Nanos(part(time.tv_nsec)))
+}
+
+/// The processes that the threads of `pid` started, as far as the kernel lists them.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let lists = threads.into_iter().flatten().flatten();
+    lists
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .filter_map(|child| child.parse().ok())
+        .collect()
 }
 
 /// What a child process used, known when it has ended.
@@ -151,7 +199,7 @@ impl Environment {
     /// Reads it from /proc; what can't be read is "unknown".
     #[must_use]
     pub fn read() -> Self {
-        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let word = |text: &str| match text.split_whitespace().next() {
             Some(word) => word.to_owned(),
             None => "unknown".to_owned(),
@@ -173,7 +221,8 @@ impl Environment {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -183,6 +232,27 @@ mod tests {
         let sum = (0..1_000_000_u64).fold(0, |sum, i| sum ^ std::hint::black_box(i));
         std::hint::black_box(sum);
         assert!(own_cpu().unwrap().total_ns() >= before.total_ns());
+    }
+
+    #[test]
+    fn a_running_process_is_accounted_for_with_its_children() {
+        let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+        let script = format!("{busy}; ({busy}; echo; read end) & wait");
+        let mut child = Command::new("sh")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The grandchild's line says that both have done their work.
+        let read = child.stdout.as_mut().unwrap().read(&mut [0]).unwrap();
+        assert_eq!(read, 1);
+        let (own, both) = (cpu_clock(child.id()).unwrap(), cpu_of(child.id()).unwrap());
+        assert!(own > Nanos::ZERO && both > own, "{own} of {both}");
+        drop(child.stdin.take());
+        let pid = child.id();
+        child.wait().unwrap();
+        assert!(cpu_of(pid).is_err(), "it is gone");
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use memchr::memmem;
+
 /// What marks an event in the bytes of an event stream.
 pub const EVENT: &[u8] = b"data: ";
 
@@ -64,6 +66,43 @@ pub fn request_of_file(path: &Path) -> io::Result<Vec<u8>> {
         ));
     }
     Ok(bytes)
+}
+
+/// The answer of a file, head and body.
+///
+/// # Errors
+/// When it can't be read, or is not the start of an HTTP response.
+pub fn answer_of_file(path: &Path) -> io::Result<Vec<u8>> {
+    let bytes = fs::read(path)?;
+    if bytes.starts_with(b"HTTP/1.") {
+        return Ok(bytes);
+    }
+    let text = format!("{} holds no HTTP response", path.display());
+    Err(io::Error::new(io::ErrorKind::InvalidData, text))
+}
+
+/// Cuts a stream, head and all, into one segment per HTTP chunk. The head goes with the first and
+/// the last chunk, which is empty, with the one before it. `None` when it is not chunked.
+#[must_use]
+pub fn chunks_of(answer: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut at = memmem::find(answer, b"\r\n\r\n")? + 4;
+    let mut segments: Vec<Vec<u8>> = Vec::new();
+    let mut start = 0;
+    loop {
+        let line = at + memmem::find(&answer[at..], b"\r\n")?;
+        let size = usize::from_str_radix(str::from_utf8(&answer[at..line]).ok()?, 16).ok()?;
+        at = line.checked_add(size)?.checked_add(4)?;
+        let segment = answer.get(start..at)?;
+        if size == 0 {
+            match segments.last_mut() {
+                Some(last) => last.extend_from_slice(segment),
+                None => segments.push(segment.to_vec()),
+            }
+            return (at == answer.len()).then_some(segments);
+        }
+        segments.push(segment.to_vec());
+        start = at;
+    }
 }
 
 /// A `chat.completion`, head and body.
@@ -130,7 +169,6 @@ fn chunk(data: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use memchr::memmem;
     use serde_json::Value;
 
     use super::*;
@@ -179,6 +217,26 @@ mod tests {
         assert_eq!(parsed.iter().filter(|v| content(v) > Some(0)).count(), 20);
         assert_eq!(parsed[21]["choices"][0]["finish_reason"], "stop");
         assert_eq!(parsed[22]["usage"]["completion_tokens"], 20);
+    }
+
+    #[test]
+    fn a_recorded_stream_is_cut_into_its_chunks() {
+        for events in [0, 1, 30] {
+            let segments = stream(events);
+            assert_eq!(chunks_of(&segments.concat()), Some(segments));
+        }
+        let whole = stream(3).concat();
+        assert_eq!(chunks_of(&whole[..whole.len() - 1]), None, "no end");
+        assert_eq!(
+            chunks_of(&[&whole[..], b"x"].concat()),
+            None,
+            "bytes after it"
+        );
+        assert_eq!(chunks_of(&completion()), None, "not chunked");
+        let empty = b"HTTP/1.1 200 OK\r\n\r\n0\r\n\r\n";
+        assert_eq!(chunks_of(empty), Some(vec![empty.to_vec()]));
+        let endless = b"HTTP/1.1 200 OK\r\n\r\nffffffffffffffff\r\n";
+        assert_eq!(chunks_of(endless), None);
     }
 
     #[test]

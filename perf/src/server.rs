@@ -13,16 +13,38 @@ use crate::request::{Progress, Reader};
 use crate::ring::{Completion, Limits, Queues, Report, Ring};
 
 /// How every request is answered, whatever it asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// One small JSON body.
-    Request,
-    /// A stream of this many content events in one write.
-    Coalesced(u64),
-    /// The same stream, one write per event, the next when the last has been taken.
-    Paced(u64),
-    /// The same stream, one write per event, this far apart.
-    Timed(u64, Nanos),
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The bytes, write by write. Each write but the first waits until the one before was taken.
+    pub writes: Vec<Vec<u8>>,
+    /// From one write to the next, where they are timed.
+    pub gap: Option<Nanos>,
+}
+
+impl Answer {
+    /// All of these bytes in one write.
+    #[must_use]
+    pub fn whole(bytes: Vec<u8>) -> Self {
+        Self {
+            writes: vec![bytes],
+            gap: None,
+        }
+    }
+
+    /// These writes, each as soon as the one before was taken.
+    #[must_use]
+    pub fn paced(writes: Vec<Vec<u8>>) -> Self {
+        Self { writes, gap: None }
+    }
+
+    /// These writes, this far apart.
+    #[must_use]
+    pub fn timed(writes: Vec<Vec<u8>>, gap: Nanos) -> Self {
+        Self {
+            writes,
+            gap: Some(gap),
+        }
+    }
 }
 
 /// The sizes of a server.
@@ -87,7 +109,7 @@ impl Server {
     ///
     /// # Errors
     /// When the port can't be had.
-    pub fn listen(port: u16, mode: Mode, sizes: Sizes) -> io::Result<Self> {
+    pub fn listen(port: u16, answer: Answer, sizes: Sizes) -> io::Result<Self> {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         listener.set_reuse_address(true)?;
         // Accepted sockets inherit it.
@@ -96,12 +118,7 @@ impl Server {
         listener.listen(4096)?;
         let address = listener.local_addr()?.as_socket();
         let address = address.ok_or_else(|| io::Error::other("not an IP address"))?;
-        let (writes, gap) = match mode {
-            Mode::Request => (vec![payload::completion()], None),
-            Mode::Coalesced(events) => (vec![payload::stream(events).concat()], None),
-            Mode::Paced(events) => (payload::stream(events), None),
-            Mode::Timed(events, gap) => (payload::stream(events), Some(gap)),
-        };
+        let Answer { writes, gap } = answer;
         let writes: Vec<_> = writes.into_iter().map(payload::leak).collect();
         let idle = Connection {
             next: writes.len(),

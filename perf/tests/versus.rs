@@ -102,6 +102,94 @@ fn a_report_in_the_output_folder_is_read() {
     );
 }
 
+/// A program that serves as `ridgeline mock-server` does, whatever it is told.
+fn stand_in_server(folder: &Path, flags: &str) -> PathBuf {
+    let path = folder.join("ridgeline");
+    let server = env!("CARGO_BIN_EXE_bare-server");
+    let script = format!("#!/bin/sh\nexec '{server}' --attached {flags}\n");
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn servers_are_compared_by_what_they_use_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    for (preset, server, requests, measure) in [
+        ("serve-self", "", 3000, "cpu_ns_per_request"),
+        (
+            "serve-request",
+            "--mode request",
+            3000,
+            "cpu_ns_per_request",
+        ),
+        (
+            "serve-coalesced",
+            "--mode coalesced --events 40",
+            300,
+            "cpu_ns_per_event",
+        ),
+        (
+            "serve-paced",
+            "--mode paced --events 40",
+            300,
+            "cpu_ns_per_event",
+        ),
+    ] {
+        let ridgeline = stand_in_server(folder.path(), server);
+        let flags = [
+            "--rounds",
+            "1",
+            "--events",
+            "40",
+            "--requests",
+            &requests.to_string(),
+        ]
+        .map(str::to_owned);
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let own = ["--ridgeline", ridgeline.to_str().unwrap()];
+        let value = json(&versus(&[&[preset], &flags[..], &own].concat()));
+        assert_eq!(value["figures"][0]["measure"], measure);
+        let samples = value["rounds"][0].as_array().unwrap();
+        for sample in samples {
+            assert_eq!(sample["requests"], requests);
+            // Both answer with the same bytes: the bare server with what the other was heard to say.
+            assert_eq!(sample["response_bytes"], samples[0]["response_bytes"]);
+            assert!(sample["cpu_ns"].as_u64() > Some(0));
+        }
+    }
+}
+
+#[test]
+fn nginx_answers_with_a_body_of_the_same_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let ridgeline = stand_in_server(folder.path(), "--mode request");
+    let flags = ["nginx", "--rounds", "1", "--requests", "500", "--ridgeline"];
+    let output = versus(&[&flags[..], &[ridgeline.to_str().unwrap()]].concat());
+    let said = String::from_utf8_lossy(&output.stdout);
+    if said.contains("skipped") {
+        println!("{said}");
+        return;
+    }
+    let value = json(&output);
+    assert_eq!(value["arms"], serde_json::json!(["nginx", "ridgeline"]));
+    assert_eq!(value["rounds"][0][0]["requests"], 500);
+    assert!(value["rounds"][0][0]["cpu_ns"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_server_that_does_not_start_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let ridgeline = stand_in_server(folder.path(), "--no-such-flag");
+    let flags = ["serve-request", "--ridgeline", ridgeline.to_str().unwrap()];
+    let output = versus(&flags);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("does not listen"));
+    let output = versus(&["endpoints-server", flags[1], flags[2]]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("skipped"));
+}
+
 #[test]
 fn a_broken_promise_is_a_code_and_a_failed_run_is_an_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,7 +14,9 @@ usage: cargo xtask COMMAND
   check            format, lints and documents, as CI checks them
   test [FILTER]    all tests, or those whose name has FILTER
   mutate [SECS]    feed mutated input to every decoder for SECS seconds each (600)
-  ceilings PRESET  measure ridgeline against the bare ceilings (perf/METHOD.md)
+  ceilings PRESET  measure ridgeline against the bare ceilings (perf/METHOD.md); client presets:
+                   request coalesced paced offline wrk self lag memory; server presets:
+                   serve-request serve-coalesced serve-paced serve-self nginx endpoints-server
   ci               everything CI runs";
 
 fn main() -> ExitCode {

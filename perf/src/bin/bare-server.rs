@@ -4,12 +4,13 @@
 use std::error::Error;
 use std::io::stdin;
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use ridgeline_clock::Nanos;
-use ridgeline_perf::server::{self, Server, Sizes};
-use ridgeline_perf::{machine, program};
+use ridgeline_perf::server::{Answer, Server, Sizes};
+use ridgeline_perf::{machine, payload, program};
 
 /// An OpenAI-shaped server over a bare io_uring: the server that a client is least limited by.
 #[derive(Debug, Parser)]
@@ -23,6 +24,10 @@ struct Args {
     /// Time from one event to the next, for `timed`.
     #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..))]
     itl_us: u64,
+    /// Answer with the bytes of this file, head and body, instead of some made here. Paced and timed
+    /// answers are cut at their HTTP chunks.
+    #[arg(long, value_name = "FILE")]
+    answer: Option<PathBuf>,
     /// The port on 127.0.0.1; 0 takes a free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
@@ -61,20 +66,33 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     args.core.map_or(Ok(()), machine::pin)?;
-    let mode = match args.mode {
-        Mode::Request => server::Mode::Request,
-        Mode::Coalesced => server::Mode::Coalesced(args.events),
-        Mode::Paced => server::Mode::Paced(args.events),
-        Mode::Timed => server::Mode::Timed(args.events, Nanos::from_micros(args.itl_us)),
-    };
     let sizes = Sizes {
         connections: args.connections_max,
         buffers: args.buffers,
         buffer_bytes: args.buffer_bytes,
     };
-    let server = Server::listen(args.port, mode, sizes)?;
+    let server = Server::listen(args.port, answer(args)?, sizes)?;
     println!("listening on http://{}", server.address());
     let input = stdin();
     server.serve(args.attached.then(|| input.as_fd()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn answer(args: &Args) -> Result<Answer, Box<dyn Error>> {
+    let recorded = match &args.answer {
+        Some(path) => Some(payload::answer_of_file(path)?),
+        None => None,
+    };
+    let cut = |recorded: Option<Vec<u8>>| match recorded {
+        Some(bytes) => payload::chunks_of(&bytes).ok_or("the answer does not come in HTTP chunks"),
+        None => Ok(payload::stream(args.events)),
+    };
+    Ok(match args.mode {
+        Mode::Request => Answer::whole(recorded.unwrap_or_else(payload::completion)),
+        Mode::Coalesced => {
+            Answer::whole(recorded.unwrap_or_else(|| payload::stream(args.events).concat()))
+        }
+        Mode::Paced => Answer::paced(cut(recorded)?),
+        Mode::Timed => Answer::timed(cut(recorded)?, Nanos::from_micros(args.itl_us)),
+    })
 }

@@ -1,4 +1,5 @@
-//! The interleaved comparison: two clients in turns against one server.
+//! The interleaved comparison: two clients in turns against one server, or two servers in turns
+//! under one client's load.
 #![expect(clippy::print_stdout, reason = "a table and one line of JSON")]
 #![expect(clippy::print_stderr, reason = "progress, run by run")]
 
@@ -13,7 +14,7 @@ use ridgeline_perf::versus::{self, Options, Preset};
 
 /// Ridgeline against the bare ceilings, in rounds of A B B A; read perf/METHOD.md first.
 ///
-/// The server is kept to one core and the clients to another. Prints a table, then the figures and
+/// Servers are kept to one core and clients to another. Prints a table, then the figures and
 /// all samples as one line of JSON.
 #[derive(Debug, Parser)]
 struct Args {
@@ -35,7 +36,7 @@ struct Args {
     /// Kernel receive stamps in both arms.
     #[arg(long)]
     timestamps: bool,
-    /// Seconds of a run, for wrk and lag.
+    /// Seconds of a run, for wrk, lag, nginx and endpoints-server.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
     /// Requests per second for lag [default: a quarter of the measured ceiling].
@@ -44,6 +45,9 @@ struct Args {
     /// The ridgeline program [default: the one beside this one].
     #[arg(long)]
     ridgeline: Option<PathBuf>,
+    /// For endpoints-server: a Python that has mlcommons/endpoints installed.
+    #[arg(long, value_name = "PROGRAM")]
+    endpoints_python: Option<PathBuf>,
     /// The core of the server.
     #[arg(long, default_value_t = 0)]
     server_core: usize,
@@ -63,8 +67,8 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
-    if args.preset == Preset::Wrk && !is_installed("wrk") {
-        println!("wrk is not installed: skipped");
+    if let Some(what) = missing(args) {
+        println!("{what}: skipped");
         return Ok(ExitCode::SUCCESS);
     }
     let own = std::env::current_exe()?;
@@ -84,6 +88,7 @@ fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
             .ridgeline
             .clone()
             .unwrap_or_else(|| programs.join("ridgeline")),
+        endpoints_python: args.endpoints_python.clone(),
         programs,
         server_core: args.server_core,
         client_core: args.client_core,
@@ -100,6 +105,18 @@ fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     println!("{}", serde_json::to_string(&comparison)?);
     let broken = args.check && !comparison.kept();
     Ok(ExitCode::from(if broken { 5 } else { 0 }))
+}
+
+/// What of others' programs the preset needs and is not there.
+fn missing(args: &Args) -> Option<&'static str> {
+    match args.preset {
+        Preset::Wrk if !is_installed("wrk") => Some("wrk is not installed"),
+        Preset::Nginx if versus::find_nginx().is_none() => Some("nginx is not installed"),
+        Preset::EndpointsServer if args.endpoints_python.is_none() => {
+            Some("no Python with mlcommons/endpoints was named (--endpoints-python)")
+        }
+        _ => None,
+    }
 }
 
 fn is_installed(program: &str) -> bool {

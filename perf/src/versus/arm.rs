@@ -10,6 +10,7 @@ use serde_json::Value;
 use tempfile::TempPath;
 
 use crate::client::Outcome;
+use crate::versus::Options;
 use crate::versus::child::{self, Finished};
 
 /// What one run of an arm did.
@@ -25,6 +26,8 @@ pub struct Sample {
     pub cpu_ns: u64,
     /// Its largest resident set.
     pub resident_bytes_max: u64,
+    /// Head, body and framing of each answer, where that is known.
+    pub response_bytes: Option<u64>,
     /// Median lag behind the schedule, where there is one.
     pub lag_p50_ns: Option<u64>,
     /// What the program thinks of its own result.
@@ -45,6 +48,14 @@ pub(crate) enum Reading {
 }
 
 /// One side of a comparison.
+pub(crate) trait Side {
+    fn name(&self) -> &'static str;
+
+    /// Runs it once.
+    fn sample(&self, options: &Options) -> io::Result<Sample>;
+}
+
+/// A client that is measured, against a server that goes on.
 #[derive(Debug)]
 pub(crate) struct Arm {
     pub(crate) name: &'static str,
@@ -55,16 +66,19 @@ pub(crate) struct Arm {
     pub(crate) _file: Option<TempPath>,
 }
 
-impl Arm {
-    /// Runs it once.
-    pub(crate) fn sample(&self, core: usize, limit: Nanos) -> io::Result<Sample> {
+impl Side for Arm {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn sample(&self, options: &Options) -> io::Result<Sample> {
         let folder = tempfile::tempdir()?;
         let mut command = Command::new(&self.program);
         command.args(&self.args);
         if self.reading == Reading::Ridgeline {
             command.arg("--output-dir").arg(folder.path());
         }
-        let finished = child::run(&mut command, core, limit)?;
+        let finished = child::run(&mut command, options.client_core, options.limit)?;
         let read = self.read(&finished, folder.path());
         let sample = read.map_err(|error| io::Error::other(format!("{}: {error}", self.name)))?;
         Ok(Sample {
@@ -74,7 +88,9 @@ impl Arm {
             ..sample
         })
     }
+}
 
+impl Arm {
     fn read(&self, finished: &Finished, folder: &Path) -> Result<Sample, String> {
         match self.reading {
             Reading::Bare => bare(&finished.stdout),
@@ -94,6 +110,7 @@ fn bare(stdout: &str) -> Result<Sample, String> {
     Ok(Sample {
         requests: outcome.requests,
         elapsed_ns: outcome.elapsed_ns,
+        response_bytes: Some(outcome.response_bytes),
         ..Sample::default()
     })
 }

@@ -1,12 +1,12 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
-use std::path::Path;
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use ridgeline_clock::{Clock, MonotonicClock, Nanos};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use crate::machine::{self, Ended};
 
@@ -28,7 +28,12 @@ pub(crate) fn run(command: &mut Command, core: usize, limit: Nanos) -> io::Resul
         .stdout(stdout.try_clone()?)
         .stderr(stderr.try_clone()?);
     let start = MonotonicClock.now();
-    let (ended, in_time) = run_pinned(command, core, limit)?;
+    let mut child = spawn_pinned(command, core)?;
+    let in_time = ends_within(&child, limit);
+    if !matches!(in_time, Ok(true)) {
+        child.kill()?;
+    }
+    let (ended, in_time) = (machine::reap(child.id())?, in_time?);
     let wall = MonotonicClock.now() - start;
     let said = |file: &mut File| -> io::Result<String> {
         let mut text = String::new();
@@ -58,22 +63,16 @@ pub(crate) fn run(command: &mut Command, core: usize, limit: Nanos) -> io::Resul
 }
 
 /// Starts the program from a thread that is kept to the core, so that every thread of it is.
-fn run_pinned(command: &mut Command, core: usize, limit: Nanos) -> io::Result<(Ended, bool)> {
-    let running = |command: &mut Command| {
+fn spawn_pinned(command: &mut Command, core: usize) -> io::Result<Child> {
+    let spawning = |command: &mut Command| {
         machine::pin(core)?;
-        let name = command.get_program().to_owned();
-        let mut child = command.spawn().map_err(|error| {
-            io::Error::other(format!("cannot start {}: {error}", name.display()))
-        })?;
-        let in_time = ends_within(&child, limit);
-        if !matches!(in_time, Ok(true)) {
-            child.kill()?;
-        }
-        let ended = machine::reap(child.id())?;
-        Ok((ended, in_time?))
+        command.spawn().map_err(|error| {
+            let program = command.get_program().display();
+            io::Error::other(format!("cannot start {program}: {error}"))
+        })
     };
-    thread::scope(|scope| scope.spawn(|| running(command)).join())
-        .map_err(|_| io::Error::other("the thread that waits for a program panicked"))?
+    thread::scope(|scope| scope.spawn(|| spawning(command)).join())
+        .map_err(|_| io::Error::other("the thread that starts a program panicked"))?
 }
 
 fn ends_within(child: &Child, limit: Nanos) -> io::Result<bool> {
@@ -92,50 +91,111 @@ fn ends_within(child: &Child, limit: Nanos) -> io::Result<bool> {
     }
 }
 
-/// A running bare-server. It ends with its standard input: when this is dropped, or this process
-/// is gone.
+/// How a server's address is learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listens {
+    /// It chooses a port and says `listening on http://ADDRESS` on its first line.
+    Says,
+    /// It was given this one, and listens when it takes a connection.
+    At(SocketAddr),
+}
+
+/// A running server. It ends when this is dropped; one that watches its standard input also when
+/// this process is gone.
 #[derive(Debug)]
 pub(crate) struct Served {
     child: Child,
+    /// It was waited for: its id may be another process's by now.
+    gone: bool,
     /// As `127.0.0.1:PORT`.
     pub(crate) address: String,
 }
 
+/// How long a server may take to listen, and to end.
+const START_MAX: Nanos = Nanos::from_secs(60);
+const END_MAX: Nanos = Nanos::from_secs(10);
+/// From one try to connect to the next.
+const START_POLL: Nanos = Nanos::from_millis(20);
+
 impl Served {
-    pub(crate) fn start(program: &Path, core: usize, args: &[String]) -> io::Result<Self> {
-        let mut child = Command::new(program)
-            .args(["--attached", "--core", &core.to_string()])
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|e| io::Error::other(format!("cannot start {}: {e}", program.display())))?;
+    /// Starts it on one core, start-up included, and waits until it listens.
+    pub(crate) fn start(command: &mut Command, core: usize, listens: Listens) -> io::Result<Self> {
+        let output = match listens {
+            Listens::Says => Stdio::piped(),
+            Listens::At(_) => Stdio::null(),
+        };
+        command.stdin(Stdio::piped()).stdout(output);
+        let child = spawn_pinned(command, core)?;
+        let mut served = Self {
+            child,
+            gone: false,
+            address: String::new(),
+        };
+        let address = match listens {
+            Listens::Says => served.first_line()?,
+            Listens::At(address) => served.answers(address)?.then(|| address.to_string()),
+        };
+        match address {
+            Some(address) => {
+                served.address = address;
+                Ok(served)
+            }
+            None => Err(io::Error::other(format!("{command:?} does not listen"))),
+        }
+    }
+
+    fn first_line(&mut self) -> io::Result<Option<String>> {
         let mut line = String::new();
-        if let Some(stdout) = child.stdout.take() {
+        if let Some(stdout) = self.child.stdout.take() {
             BufReader::new(stdout).read_line(&mut line)?;
         }
-        let address = line
-            .trim()
-            .strip_prefix("listening on http://")
-            .unwrap_or_default();
-        if address.is_empty() {
-            child.kill()?;
-            let status = child.wait()?;
-            return Err(io::Error::other(format!(
-                "{} did not start: {status}",
-                program.display()
-            )));
+        let address = line.trim().strip_prefix("listening on http://");
+        Ok(address.map(str::to_owned))
+    }
+
+    fn answers(&mut self, address: SocketAddr) -> io::Result<bool> {
+        let deadline = MonotonicClock.now() + START_MAX;
+        while TcpStream::connect(address).is_err() {
+            if ends_within(&self.child, START_POLL)? || MonotonicClock.now() > deadline {
+                return Ok(false);
+            }
         }
-        let address = address.to_owned();
-        Ok(Self { child, address })
+        Ok(true)
+    }
+
+    /// The CPU time so far of the server, with its workers if it has any.
+    pub(crate) fn cpu(&self) -> io::Result<Nanos> {
+        machine::cpu_of(self.child.id())
+    }
+
+    /// Ends it, and tells what it used in all.
+    pub(crate) fn stop(mut self) -> io::Result<Ended> {
+        self.end()?;
+        self.gone = true;
+        machine::reap(self.child.id())
+    }
+
+    /// Asks the server to end, and makes it if it does not.
+    fn end(&mut self) -> io::Result<()> {
+        drop(self.child.stdin.take());
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // It may have ended with its input.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        if !ends_within(&self.child, END_MAX)? {
+            self.child.kill()?;
+        }
+        Ok(())
     }
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
-        drop(self.child.stdin.take());
         // Nothing could be done about a failure.
-        let _ = self.child.wait();
+        if !self.gone && self.end().is_ok() {
+            let _ = self.child.wait();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
-//! Two clients against one server, in turns: A B B A, again and again.
+//! Two clients against one server, or two servers under one client's load, in turns: A B B A, again
+//! and again.
 //!
-//! The server is kept to one core and each client to another. A drift of the machine that is
+//! Servers are kept to one core and clients to another. A drift of the machine that is
 //! linear over a round falls on both arms alike; the primary figure is CPU time per request or
 //! event, which does not depend on who waits for whom.
 
@@ -8,6 +9,7 @@ mod arm;
 mod child;
 mod figure;
 mod preset;
+mod serving;
 
 use std::fmt;
 use std::io;
@@ -17,12 +19,12 @@ use ridgeline_clock::Nanos;
 use serde::Serialize;
 
 use crate::machine::Environment;
-use crate::versus::arm::Arm;
 pub use crate::versus::arm::Sample;
-use crate::versus::child::Served;
+use crate::versus::arm::Side;
 pub use crate::versus::figure::{Bound, Figure, Measure, Relation};
 use crate::versus::figure::{Question, Round};
 pub use crate::versus::preset::Preset;
+pub use crate::versus::serving::find_nginx;
 
 /// How a comparison is made.
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ pub struct Options {
     pub rate: Option<f64>,
     /// The ridgeline program.
     pub ridgeline: PathBuf,
+    /// A Python that has mlcommons/endpoints, for `endpoints-server`.
+    pub endpoints_python: Option<PathBuf>,
     /// The folder of the bare programs.
     pub programs: PathBuf,
     /// The core of the server.
@@ -82,25 +86,23 @@ pub fn run(
     mut told: impl FnMut(&str, &Sample),
 ) -> io::Result<Comparison> {
     let environment = Environment::read();
-    let server = preset.server(options);
-    let program = options.programs.join("bare-server");
-    let served = Served::start(&program, options.server_core, &server)?;
-    let [a, b] = preset.arms(options, &served.address)?;
-    let mut sample = |arm: &Arm| {
-        let sample = arm.sample(options.client_core, options.limit)?;
-        told(arm.name, &sample);
+    let sides = preset.sides(options)?;
+    let [a, b] = sides.both.each_ref().map(Box::as_ref);
+    let mut sample = |side: &dyn Side| {
+        let sample = side.sample(options)?;
+        told(side.name(), &sample);
         Ok::<_, io::Error>(sample)
     };
     let mut rounds = Vec::new();
     for _ in 0..options.rounds.unwrap_or_else(|| preset.rounds()) {
-        rounds.push([sample(&a)?, sample(&b)?, sample(&b)?, sample(&a)?]);
+        rounds.push([sample(a)?, sample(b)?, sample(b)?, sample(a)?]);
     }
     let events = if preset.streams() { options.events } else { 0 };
     let questions: Vec<Question> = preset.questions(options);
     Ok(Comparison {
         preset,
         timestamps: options.timestamps,
-        arms: [a.name.to_owned(), b.name.to_owned()],
+        arms: [a.name().to_owned(), b.name().to_owned()],
         environment,
         events_per_request: events,
         figures: questions
@@ -156,6 +158,11 @@ impl fmt::Display for Comparison {
         self.figures
             .iter()
             .try_for_each(|figure| writeln!(f, "{figure}"))?;
+        if let Some([sample_a, sample_b, ..]) = self.rounds.first()
+            && let (Some(a), Some(b)) = (sample_a.response_bytes, sample_b.response_bytes)
+        {
+            writeln!(f, "bytes of an answer: {a} (A), {b} (B)")?;
+        }
         let mut verdicts: Vec<&str> = self
             .rounds
             .iter()

@@ -2,16 +2,18 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::ValueEnum;
 use ridgeline_clock::Nanos;
 use serde::Serialize;
 
 use crate::payload;
-use crate::versus::Options;
-use crate::versus::arm::{Arm, Reading};
+use crate::versus::arm::{Arm, Reading, Side};
+use crate::versus::child::{Listens, Served};
 use crate::versus::figure::{Bound, Measure, Question, Relation};
+use crate::versus::{Options, serving};
 
 /// A comparison that is worth making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -35,6 +37,18 @@ pub enum Preset {
     Lag,
     /// Open streams: what each adds to ridgeline's resident set.
     Memory,
+    /// Servers, requests that are not streamed: the bare server against ridgeline's mock server.
+    ServeRequest,
+    /// Servers, streams in one write each.
+    ServeCoalesced,
+    /// Servers, streams of one write per event.
+    ServePaced,
+    /// The bare server against itself.
+    ServeSelf,
+    /// Servers: nginx with a fixed answer against ridgeline's mock server.
+    Nginx,
+    /// Servers: that of mlcommons/endpoints for rooflines against ridgeline's mock server.
+    EndpointsServer,
 }
 
 /// Open streams of arm A of `memory`, and how many more B has unless told.
@@ -42,6 +56,14 @@ const STREAMS_FEW: u32 = 1_000;
 const STREAMS_MORE: u32 = 8_000;
 /// `memory`: a stream lasts this many gaps of a second, which is time to open them all.
 const STREAM_SECONDS: u64 = 8;
+
+/// What runs in turns.
+pub(crate) struct Sides {
+    /// A first.
+    pub(crate) both: [Box<dyn Side>; 2],
+    /// The server of two clients, which goes on until the end.
+    _served: Option<Served>,
+}
 
 impl Preset {
     /// Rounds, where none are asked for.
@@ -52,11 +74,46 @@ impl Preset {
 
     /// Whether the events of the answers count.
     pub(crate) fn streams(self) -> bool {
-        matches!(self, Self::Coalesced | Self::Paced)
+        matches!(
+            self,
+            Self::Coalesced | Self::Paced | Self::ServeCoalesced | Self::ServePaced
+        )
+    }
+
+    /// Whether servers are compared, not clients.
+    fn serves(self) -> bool {
+        matches!(
+            self,
+            Self::ServeRequest
+                | Self::ServeCoalesced
+                | Self::ServePaced
+                | Self::ServeSelf
+                | Self::Nginx
+                | Self::EndpointsServer
+        )
+    }
+
+    /// The two sides of the comparison.
+    pub(crate) fn sides(self, options: &Options) -> io::Result<Sides> {
+        if self.serves() {
+            let [a, b] = serving::sides(self, options)?;
+            return Ok(Sides {
+                both: [Box::new(a), Box::new(b)],
+                _served: None,
+            });
+        }
+        let mut server = Command::new(options.programs.join("bare-server"));
+        server.arg("--attached").args(self.server(options));
+        let served = Served::start(&mut server, options.server_core, Listens::Says)?;
+        let [a, b] = self.arms(options, &served.address)?;
+        Ok(Sides {
+            both: [Box::new(a), Box::new(b)],
+            _served: Some(served),
+        })
     }
 
     /// The server's flags.
-    pub(crate) fn server(self, options: &Options) -> Vec<String> {
+    fn server(self, options: &Options) -> Vec<String> {
         let events = options.events.to_string();
         let flags: &[&str] = match self {
             Self::Coalesced => &["--mode", "coalesced", "--events", &events],
@@ -83,7 +140,7 @@ impl Preset {
     }
 
     /// The two arms, A first.
-    pub(crate) fn arms(self, options: &Options, address: &str) -> io::Result<[Arm; 2]> {
+    fn arms(self, options: &Options, address: &str) -> io::Result<[Arm; 2]> {
         let bare = || bare(self, options, address);
         Ok(match self {
             Self::Same => [
@@ -129,14 +186,7 @@ impl Preset {
     }
 
     fn ridgeline(self, options: &Options, address: &str) -> io::Result<Arm> {
-        let program = options.ridgeline.clone();
-        if !program.is_file() {
-            let text = format!(
-                "{}: build it first: cargo build --release",
-                program.display()
-            );
-            return Err(io::Error::new(io::ErrorKind::NotFound, text));
-        }
+        let program = built(&options.ridgeline)?;
         let core = options.client_core.to_string();
         let (url, stop) = (format!("http://{address}"), self.stop(options));
         let streaming = if self.streams() || self == Self::Memory {
@@ -193,10 +243,19 @@ impl Preset {
     /// Requests of a run: several seconds of each kind, so that start-up does not count.
     fn requests(self, options: &Options) -> u64 {
         options.requests.unwrap_or(match self {
-            Self::Coalesced => 40_000,
-            Self::Paced => 2_500,
+            Self::Coalesced | Self::ServeCoalesced => 40_000,
+            Self::Paced | Self::ServePaced => 2_500,
             _ => 1_000_000,
         })
+    }
+
+    /// A run that warms a server up: a fiftieth of one that counts.
+    pub(crate) fn warm_up(self, options: &Options) -> Options {
+        let requests = self.requests(options).div_ceil(50);
+        Options {
+            requests: Some(requests),
+            ..options.clone()
+        }
     }
 
     /// What is asked of the samples, and what is promised (`PROMISES.md`).
@@ -219,7 +278,12 @@ impl Preset {
             Self::Paced => (Some(AtMost(1.15)), Some(AtLeast(0.8))),
             Self::Offline => (None, Some(AtLeast(0.85))),
             Self::Wrk => (None, Some(AtLeast(1.0))),
-            Self::Same => (Some(Near(0.03)), None),
+            Self::Same | Self::ServeSelf => (Some(Near(0.03)), None),
+            Self::ServeRequest | Self::ServeCoalesced | Self::ServePaced => {
+                (Some(AtMost(1.2)), None)
+            }
+            Self::Nginx => (None, Some(AtLeast(1.5))),
+            Self::EndpointsServer => (None, Some(AtLeast(5.0))),
             Self::Lag => return vec![ratio(Measure::LagP50Ns, Some(AtMost(2.0)))],
             Self::Memory => {
                 let more = options.connections.unwrap_or(STREAMS_FEW + STREAMS_MORE);
@@ -234,9 +298,27 @@ impl Preset {
     }
 }
 
-fn bare(preset: Preset, options: &Options, address: &str) -> Arm {
-    let mut args = vec![address.to_owned(), "--requests".into()];
-    args.push(preset.requests(options).to_string());
+/// The program, if it is there.
+pub(crate) fn built(program: &Path) -> io::Result<PathBuf> {
+    if program.is_file() {
+        return Ok(program.to_owned());
+    }
+    let text = format!(
+        "{}: build it first: cargo build --release",
+        program.display()
+    );
+    Err(io::Error::new(io::ErrorKind::NotFound, text))
+}
+
+pub(crate) fn bare(preset: Preset, options: &Options, address: &str) -> Arm {
+    let mut args = vec![address.to_owned()];
+    args.extend(match (preset, options.requests) {
+        // Servers that differ by much: a run of either is to last.
+        (Preset::Nginx | Preset::EndpointsServer, None) => {
+            ["--seconds".into(), options.seconds.to_string()]
+        }
+        _ => ["--requests".into(), preset.requests(options).to_string()],
+    });
     args.extend([
         "--connections".into(),
         options.connections.unwrap_or(64).to_string(),
@@ -262,7 +344,7 @@ fn bare(preset: Preset, options: &Options, address: &str) -> Arm {
 #[expect(clippy::cast_precision_loss, reason = "a count far below 2^53")]
 fn ceiling(options: &Options, address: &str) -> io::Result<f64> {
     let arm = bare(Preset::Request, options, address);
-    let sample = arm.sample(options.client_core, options.limit)?;
+    let sample = arm.sample(options)?;
     Ok(sample.requests as f64 / Nanos(sample.elapsed_ns.max(1)).as_secs_f64())
 }
 
@@ -335,6 +417,7 @@ mod tests {
             seconds: 4,
             rate: Some(1000.0),
             ridgeline: std::env::current_exe().unwrap(),
+            endpoints_python: None,
             programs: PathBuf::from("bin"),
             server_core: 0,
             client_core: 1,
@@ -385,6 +468,17 @@ mod tests {
         let [few, many] = Preset::Memory.arms(&options, address).unwrap();
         assert!(words(&few).contains("--request-count 1000 --concurrency 1000"));
         assert!(words(&many).contains("--request-count 9000 --concurrency 9000"));
+    }
+
+    #[test]
+    fn a_warm_up_is_short_and_servers_that_differ_run_by_time() {
+        let options = options();
+        let sent = |preset, options: &Options| words(&bare(preset, options, "127.0.0.1:9"));
+        let warm_up = |preset: Preset| sent(preset, &preset.warm_up(&options));
+        assert!(warm_up(Preset::ServeRequest).contains("--requests 20000 "));
+        assert!(warm_up(Preset::ServePaced).contains("--requests 50 "));
+        assert!(warm_up(Preset::Nginx).contains("--requests 20000 "));
+        assert!(sent(Preset::Nginx, &options).contains("--seconds 4 "));
     }
 
     #[test]
