@@ -4,7 +4,6 @@
 //! changed: a change is the flags that the server has with some of them replaced, read by the
 //! flags' own parser. So a flag needs nothing more to be changed at run time than to be a flag.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use clap::error::ErrorKind;
@@ -15,7 +14,15 @@ use crate::args::MockServerArgs;
 use crate::refusal::Refusal;
 
 /// Flags that can't be changed while the server runs.
-const FIXED: [&str; 4] = ["host", "port", "driver", "cores"];
+const FIXED: [&str; 7] = [
+    "host",
+    "port",
+    "driver",
+    "cores",
+    "connections-max",
+    "stats",
+    "no-admin",
+];
 
 /// Flags whose value is nobody's business.
 const SECRET: [&str; 0] = [];
@@ -182,10 +189,9 @@ fn texts(arg: &Arg, name: &str, value: &Value) -> Result<Option<Vec<String>>, Re
 
 fn unknown(command: &Command, key: &str) -> Refusal {
     let names = command.get_arguments().filter_map(Arg::get_long);
-    let nearest = names.min_by_key(|name| strsim::damerau_levenshtein(name, key));
-    let nearest = nearest.map_or(Cow::Borrowed(""), |name| {
-        format!("; the nearest name is {name}").into()
-    });
+    let likened = names.map(|name| (strsim::jaro_winkler(name, key), name));
+    let nearest = likened.max_by(|a, b| a.0.total_cmp(&b.0));
+    let nearest = nearest.map_or_else(String::new, |(_, name)| format!("; the nearest is {name}"));
     Refusal::invalid(None, format!("There is no flag {key}{nearest}"))
 }
 
@@ -303,7 +309,7 @@ mod tests {
         for (body, part) in [
             (
                 json!({"inter-token-latancy": "1ms"}),
-                "There is no flag inter-token-latancy; the nearest name is inter-token-latency",
+                "There is no flag inter-token-latancy; the nearest is inter-token-latency",
             ),
             (
                 json!({"port": 9}),

@@ -131,7 +131,6 @@ struct Memo {
 
 /// A longer body is not remembered, and its buffer not kept.
 const MEMO_BYTES_MAX: usize = 64 << 10;
-const CARRY_INLINE_BYTES: usize = 512;
 
 impl Connection {
     /// A slot that is not in use yet.
@@ -143,7 +142,8 @@ impl Connection {
             },
             phase: Phase::Free,
             decoder: decoder(limits),
-            carry: Carry::new(CARRY_INLINE_BYTES),
+            // Few heads come in pieces: those borrow from the shard's pool.
+            carry: Carry::new(0),
             reading: None,
             body: Vec::new(),
             memo: None,
@@ -413,6 +413,11 @@ impl Connection {
     }
 
     fn owe(&mut self, account: Account, reply: Reply, broken: bool, work: Work) {
+        // Most peers wait for their answer: room for one takes a quarter of what `Vec` begins with.
+        if self.exchanges.capacity() == 0 {
+            self.exchanges.reserve_exact(1);
+            self.accounts.reserve_exact(1);
+        }
         self.exchanges.push_back(Exchange {
             serial: account.serial,
             reply,

@@ -99,10 +99,7 @@ fn a_wrong_change_changes_nothing_and_says_what_is_wrong() {
     let mut fed = Fed::with_flags(&[]);
     let before = ask(&mut fed, &get("/admin/config")).json();
     for (body, told) in [
-        (
-            json!({"model": "x", "modell": "y"}),
-            "the nearest name is model",
-        ),
+        (json!({"model": "x", "modell": "y"}), "the nearest is model"),
         (
             json!({"model": "x", "inter-token-latency": "soon"}),
             "inter-token-latency",
