@@ -53,6 +53,9 @@ pub fn command(args: &MockServerArgs) -> Result<u8, ServerError> {
         served.answers_abandoned,
         served.tokens,
     ))?;
+    if served.faults.total() > 0 {
+        say(format_args!("injected {}", served.faults))?;
+    }
     Ok(u8::from(served.answers_abandoned > 0))
 }
 

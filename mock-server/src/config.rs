@@ -2,6 +2,7 @@ use std::num::NonZeroU32;
 
 use ridgeline_clock::Nanos;
 
+use crate::fault::Faults;
 use crate::pace::PaceConfig;
 use crate::wording::Dialect;
 
@@ -19,6 +20,8 @@ pub struct ServerConfig {
     pub drain_max: Nanos,
     /// Whose words are used.
     pub dialect: Dialect,
+    /// What goes wrong on purpose.
+    pub faults: Faults,
     /// What bounds memory.
     pub limits: Limits,
 }
@@ -31,6 +34,7 @@ impl Default for ServerConfig {
             max_tokens_default: 64,
             drain_max: Nanos::from_secs(30),
             dialect: Dialect::default(),
+            faults: Faults::default(),
             limits: Limits::default(),
         }
     }

@@ -14,7 +14,7 @@ use crate::composer::{Composer, Meaning, Prebuilt};
 use crate::config::Limits;
 use crate::control::Control;
 use crate::exchange::{Buffers, Exchange, Means, Paced, Say, Work};
-use crate::fault::Ending;
+use crate::fault::{Chooser, Ending, Fault, FaultError, Wish, apply};
 use crate::id::Id;
 use crate::ledger::{Account, Ledger, Note, Order};
 use crate::pace::{Admission, Replica, Started, Ticket, Want};
@@ -36,6 +36,7 @@ pub(crate) struct Shared {
     /// What is modelled; it stays when the mode changes, for what is under way.
     pub(crate) replica: Option<Replica>,
     pub(crate) ledger: Ledger,
+    pub(crate) chooser: Chooser,
     pub(crate) control: Arc<Control>,
     /// The version of the config that is in use.
     pub(crate) version: u64,
@@ -89,30 +90,46 @@ enum Phase {
 }
 
 /// What the head of a request says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Reading {
     route: Route,
     reply: Reply,
     /// The one that the request names.
     dialect: Option<Result<Dialect, UnknownDialect>>,
+    /// What it says about faults, if it does.
+    wish: Option<Box<Result<Wish, FaultError>>>,
     /// The peer waits for `100 Continue` before it sends the body.
     awaits_continue: bool,
 }
 
 impl Reading {
     fn new(head: &RequestHead<'_>) -> Self {
-        let request_id = head
-            .field(b"x-request-id")
-            .and_then(Id::new)
-            .unwrap_or(Id::EMPTY);
+        let (mut request_id, mut dialect) = (None, None);
+        let (mut mock_fault, mut return_error) = (None, None);
+        // One pass, and few comparisons: this is on the path of every request.
+        for (name, value) in head.fields() {
+            let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+            match name.len() {
+                12 if is(b"x-request-id") => request_id = request_id.or(Some(value)),
+                12 if is(b"x-mock-fault") => mock_fault = mock_fault.or(Some(value)),
+                14 if is(b"x-mock-dialect") => dialect = dialect.or(Some(value)),
+                14 if is(b"x-return-error") => return_error = return_error.or(Some(value)),
+                _ => {}
+            }
+        }
+        let wish = mock_fault
+            .or(return_error)
+            .map(|_| Box::new(Wish::parse(mock_fault, return_error)));
+        let request_id = request_id.and_then(Id::new).unwrap_or(Id::EMPTY);
         Self {
+            wish,
             route: Route::of(head.method, head.target),
             reply: Reply {
                 request_id,
                 keep_alive: head.keep_alive,
                 chunks: !head.http10,
             },
-            dialect: head.field(b"x-mock-dialect").map(Dialect::named),
+            dialect: dialect.map(Dialect::named),
             awaits_continue: head.expect_continue,
         }
     }
@@ -346,6 +363,7 @@ impl Connection {
             route,
             mut reply,
             dialect,
+            wish,
             ..
         }) = self.reading.take()
         else {
@@ -364,9 +382,18 @@ impl Connection {
             Route::Generate(endpoint) => self
                 .understand(shared, endpoint, dialect, whole)
                 .and_then(|meaning| {
+                    let asked = meaning.answer.stream;
+                    let fault = choose(shared, wish, asked)?;
+                    let stream = fault.map_or(asked, |fault| fault.kind.stream(asked));
                     let http = meaning.voice.http();
-                    reply.keep_alive &= http.keeps_alive(meaning.answer.stream, reply.chunks);
-                    generate(shared, meaning, &reply, ticket, &mut account)
+                    reply.keep_alive &= http.keeps_alive(stream, reply.chunks);
+                    let work = generate(shared, meaning, &reply, ticket, (&mut account, fault))?;
+                    if let Some(Fault { kind, .. }) = fault {
+                        account.fault = Some(kind);
+                        account.status = kind.status();
+                        shared.ledger.served.faults.add(kind);
+                    }
+                    Ok(work)
                 }),
             Route::Models => Ok(ready(shared.composer.models())),
             Route::Health => Ok(ready(shared.composer.health())),
@@ -554,7 +581,12 @@ impl Connection {
 
     /// The request needs nothing of the replica any more.
     fn leave(&self, shared: &mut Shared, exchange: &Exchange, now: Nanos) {
-        if let (Work::Paced(_), Some(replica)) = (&exchange.work, &mut shared.replica) {
+        let runs = match exchange.work {
+            Work::Ready { .. } => false,
+            Work::Paced(_) => true,
+            Work::Scripted { runs, .. } => runs,
+        };
+        if let (true, Some(replica)) = (runs, &mut shared.replica) {
             let ticket = Ticket {
                 token: self.token,
                 serial: exchange.serial,
@@ -573,6 +605,8 @@ impl Connection {
     ) -> bool {
         match ending {
             Ending::KeepAlive => return self.finish(shared, commands, now),
+            // Whoever ended its side waits for nothing that will come.
+            Ending::Hang if self.ended => self.hang_up(commands),
             Ending::Hang => {}
             Ending::Fin => self.hang_up(commands),
             Ending::Reset if self.sends > 0 => self.phase = Phase::Resetting,
@@ -634,29 +668,57 @@ fn ready(prebuilt: Rc<Prebuilt>) -> Work {
     Work::Ready { prebuilt, next: 0 }
 }
 
+/// The fault of a request that is understood.
+fn choose(
+    shared: &mut Shared,
+    wish: Option<Box<Result<Wish, FaultError>>>,
+    stream: bool,
+) -> Result<Option<Fault>, Refusal> {
+    let wish = wish.map_or(Ok(Wish::Open), |wish| *wish);
+    wish.and_then(|wish| shared.chooser.request(wish, stream))
+        .map_err(|error| Refusal::invalid(None, error.to_string()))
+}
+
 /// The answer to a request that was complete at `account.arrived`.
 fn generate(
     shared: &mut Shared,
     meaning: &mut Meaning,
     reply: &Reply,
     ticket: Ticket,
-    account: &mut Account,
+    (account, fault): (&mut Account, Option<Fault>),
 ) -> Result<Work, Refusal> {
     let at = account.arrived;
-    account.order = Some(Order::of(&meaning.answer));
-    let Some(replica) = shared.replica.as_mut().filter(|_| !shared.is_instant) else {
+    let is_answered = fault.is_none_or(|fault| fault.kind.needs_answer());
+    account.order = is_answered.then(|| Order::of(&meaning.answer));
+    let is_modelled = is_answered && !shared.is_instant;
+    let Some(replica) = shared.replica.as_mut().filter(|_| is_modelled) else {
         account.started = Some(at);
-        return Ok(ready(shared.composer.prebuilt(meaning, reply, at)));
+        let Some(fault) = fault else {
+            return Ok(ready(shared.composer.prebuilt(meaning, reply, at)));
+        };
+        let stamp = shared.composer.stamp(reply, at);
+        let answer = fault.kind.reshape(&meaning.answer);
+        let voice = Rc::clone(&meaning.voice);
+        let mut paced = Paced::new(voice, answer, stamp, reply.chunks);
+        return Ok(Work::Scripted {
+            script: Box::new(apply(&fault, paced.outline(reply, at, 0))),
+            runs: false,
+        });
+    };
+    let answer = match fault {
+        Some(fault) => fault.kind.reshape(&meaning.answer),
+        None => meaning.answer.clone(),
     };
     let want = Want {
-        prompt_tokens: meaning.answer.prompt_tokens,
-        output_tokens: meaning.answer.tokens_longest(),
+        prompt_tokens: answer.prompt_tokens,
+        output_tokens: answer.tokens_longest(),
         blocks: &meaning.blocks,
         seed: meaning.seed,
     };
     let stamp = shared.composer.stamp(reply, at);
     let voice = Rc::clone(&meaning.voice);
-    let mut paced = Paced::new(voice, meaning.answer.clone(), stamp, reply.chunks);
+    let mut paced = Paced::new(voice, answer, stamp, reply.chunks);
+    paced.fault = fault;
     match replica.arrive(ticket, &want, at) {
         Admission::Refuse(refusal) => return Err(refusal),
         Admission::Wait => {}

@@ -3,9 +3,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use ridgeline_clock::Nanos;
 
-use crate::answer::{Answer, Walk};
+use crate::answer::{Answer, Step, Walk};
 use crate::composer::Prebuilt;
-use crate::fault::{Ending, Script};
+use crate::fault::{self, Cue, Ending, Fault, Outline, Part, Script, apply};
 use crate::ledger::{Load, Note};
 use crate::pace::{Pace, Started};
 use crate::wording::{Content, Framing, Reply, Stamp, Telling, Voice, head};
@@ -30,9 +30,12 @@ pub(crate) enum Work {
     Ready { prebuilt: Rc<Prebuilt>, next: usize },
     /// A modelled answer.
     Paced(Box<Paced>),
-    /// Bytes with times, from write number `next` on, and an end of their own.
-    #[expect(dead_code, reason = "faults make scripts")]
-    Scripted { script: Box<Script>, next: usize },
+    /// Bytes with times, and an end of their own.
+    Scripted {
+        script: Box<Script>,
+        /// It is a modelled answer, which takes part in what is modelled.
+        runs: bool,
+    },
 }
 
 /// A modelled answer.
@@ -48,6 +51,8 @@ pub(crate) struct Paced {
     head_sent: bool,
     /// Nothing while it waits for its turn.
     times: Option<Times>,
+    /// What will go wrong, when it has its times.
+    pub(crate) fault: Option<Fault>,
 }
 
 #[derive(Debug)]
@@ -115,6 +120,18 @@ impl Exchange {
     /// The next write: everything that is due now, up to about `write_bytes_max`.
     pub(crate) fn say(&mut self, means: &mut Means<'_>) -> Say {
         let reply = &self.reply;
+        if let Work::Paced(paced) = &mut self.work
+            && let Some(fault) = paced.fault
+        {
+            if paced.times.is_none() {
+                return Say::Later(Nanos::MAX);
+            }
+            let script = apply(&fault, paced.outline(reply, self.arrived, means.running));
+            self.work = Work::Scripted {
+                script: Box::new(script),
+                runs: true,
+            };
+        }
         match &mut self.work {
             Work::Ready { prebuilt, next } => {
                 let mut out = Vec::new();
@@ -141,7 +158,7 @@ impl Exchange {
                 Some(framing) => paced.stream(means, reply, self.arrived, framing),
                 None => paced.whole(means, reply),
             },
-            Work::Scripted { script, next } => play(script, next, means),
+            Work::Scripted { script, .. } => play(script, means.now),
         }
     }
 
@@ -166,6 +183,7 @@ impl Paced {
             telling: Telling::default(),
             head_sent: false,
             times: None,
+            fault: None,
         }
     }
 
@@ -244,6 +262,99 @@ impl Paced {
         }
     }
 
+    /// All of it at once, for a fault to change; without times of its own, when its request
+    /// arrived. As many requests run meanwhile as do now.
+    pub(crate) fn outline(&mut self, reply: &Reply, arrived: Nanos, running: u32) -> Outline {
+        let http = self.voice.http();
+        let is_stream = self.answer.stream;
+        let mut events = if is_stream {
+            self.events(arrived, running)
+        } else {
+            self.body(arrived)
+        };
+        let body_bytes = events.iter().map(|event| event.bytes.len()).sum();
+        let (content, framing) = match self.framing {
+            Some(framing) => (Content::Events, framing),
+            None if is_stream => (Content::Events, Framing::Length(body_bytes)),
+            None => {
+                let mut body = vec![0; body_bytes];
+                let framing = http.complete(&mut body, Content::Json, reply.chunks);
+                (Content::Json, framing)
+            }
+        };
+        let mut head_due = arrived;
+        if self.framing.is_none() {
+            // It is sent when it is complete.
+            head_due = events.last().map_or(arrived, |event| event.due);
+            events.iter_mut().for_each(|event| event.due = head_due);
+        }
+        let mut bytes = Vec::new();
+        head(&mut bytes, http, (200, None), (content, framing), reply);
+        Outline {
+            arrived,
+            head: bytes,
+            head_due,
+            framing: match framing {
+                Framing::Length(_) => fault::Framing::Length,
+                Framing::Chunked => fault::Framing::Chunked,
+                Framing::Close => fault::Framing::Close,
+            },
+            events,
+            is_stream,
+            keep_alive: reply.keep_alive,
+            dialect: self.voice.dialect(),
+        }
+    }
+
+    /// The body of a whole answer, as one event.
+    fn body(&self, arrived: Nanos) -> Vec<fault::Event> {
+        let mut bytes = Vec::new();
+        self.voice
+            .complete(&mut bytes, &self.stamp, &self.answer, |_| {});
+        vec![fault::Event {
+            due: self.times.as_ref().map_or(arrived, |times| times.due),
+            bytes,
+            part: Part::Content,
+            load: Load::whole(&self.answer),
+        }]
+    }
+
+    /// All events of a stream, with their times.
+    fn events(&mut self, arrived: Nanos, running: u32) -> Vec<fault::Event> {
+        let (voice, stamp, answer) = (&self.voice, &self.stamp, &self.answer);
+        let telling = &mut self.telling;
+        let mut greeting = Vec::new();
+        voice.greeting(&mut greeting, telling, stamp, answer);
+        let mut events = vec![fault::Event {
+            due: arrived,
+            bytes: greeting,
+            part: Part::Open,
+            load: Load::default(),
+        }];
+        while !self.walk.is_over() {
+            let due = self.times.as_ref().map_or(arrived, |times| times.due);
+            let tokens = self.times.as_mut().map_or(1, |times| times.pace.tokens());
+            self.walk.advance(tokens);
+            while let Some(step) = self.walk.step(answer) {
+                let mut bytes = Vec::new();
+                voice.event(&mut bytes, telling, stamp, answer, &step);
+                let mut load = Load::default();
+                load.add(&step);
+                events.push(fault::Event {
+                    due,
+                    bytes,
+                    part: part(&step),
+                    load,
+                });
+            }
+            if let Some(times) = &mut self.times {
+                times.due += times.pace.gap(running);
+            }
+        }
+        events.retain(|event| !event.bytes.is_empty());
+        events
+    }
+
     fn whole(&mut self, means: &mut Means<'_>, reply: &Reply) -> Say {
         let due = self.due();
         if due > means.now {
@@ -271,28 +382,30 @@ impl Paced {
     }
 }
 
-/// The next write of a script. Each is a send of its own, however late it is.
-fn play(script: &mut Script, next: &mut usize, means: &Means<'_>) -> Say {
-    let last = *next + 1 == script.writes.len();
-    let Some(write) = script.writes.get_mut(*next) else {
-        return if script.ending == Ending::Hang || script.ends > means.now {
-            let hangs = script.ending == Ending::Hang;
-            Say::Later(if hangs { Nanos::MAX } else { script.ends })
-        } else {
-            Say::Over(script.ending)
-        };
-    };
-    if write.at > means.now {
-        return Say::Later(write.at);
+/// What a fault takes a step for.
+fn part(step: &Step<'_>) -> Part {
+    match step {
+        Step::Delta { part, .. } if part.is_content() => Part::Content,
+        Step::Open { .. } | Step::Delta { .. } => Part::Open,
+        Step::Finish { .. } => Part::Finish,
+        Step::Usage(_) => Part::Usage,
+        Step::Done => Part::Done,
     }
-    *next += 1;
-    Say::Send {
-        head: std::mem::take(&mut write.bytes),
-        body: Bytes::new(),
-        note: Note {
-            due: write.at,
-            load: write.load,
-            last,
+}
+
+/// The next write of a script. Each is a send of its own, however late it is.
+fn play(script: &mut Script, now: Nanos) -> Say {
+    match script.next(now) {
+        Cue::Later(at) => Say::Later(at),
+        Cue::End(ending) => Say::Over(ending),
+        Cue::Write { write, last } => Say::Send {
+            head: Vec::new(),
+            body: write.bytes,
+            note: Note {
+                due: write.due,
+                load: write.load,
+                last,
+            },
         },
     }
 }

@@ -6,6 +6,7 @@ use ridgeline_clock::Nanos;
 
 use crate::answer::{Answer, Finish, Step};
 use crate::control::Control;
+use crate::fault::Kind;
 use crate::gauges::{Family, Finished, Gauges};
 use crate::id::Id;
 use crate::served::Served;
@@ -59,6 +60,8 @@ pub(crate) struct Account {
     pub(crate) request_id: Id,
     /// Of the response.
     pub(crate) status: u16,
+    /// What was wrong with it on purpose.
+    pub(crate) fault: Option<Kind>,
     /// When the write with the first, and the last, token so far was handed over.
     pub(crate) first_token: Option<Nanos>,
     pub(crate) last_token: Option<Nanos>,
@@ -101,6 +104,7 @@ impl Account {
             started: None,
             request_id,
             status: 200,
+            fault: None,
             first_token: None,
             last_token: None,
             load: Load::default(),

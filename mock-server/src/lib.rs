@@ -22,6 +22,8 @@
 //!   answered, or after `--drain-timeout`.
 //! - In instant mode answers are built once and then sent as they are, so that the server outruns
 //!   any client. In model mode every token has its time, see [`Mode`].
+//! - What goes wrong on purpose is asked for by [`FaultRule`]s, or by the header fields `X-Mock-Fault`
+//!   and `X-Return-Error` of a request, and counted in [`Served::faults`].
 //! - Usage is exact: `completion_tokens` by construction, `prompt_tokens` as the number of words
 //!   (longest runs without ASCII white space) of all messages or of the prompt, or of token ids.
 //! - `X-Request-Id` is echoed if it has at most 128 visible bytes. A modelled answer's `id` is that
@@ -79,6 +81,7 @@ pub use answer::{text, token};
 pub use args::{AnswerArgs, Cores, EventsPerWrite, ListenArgs, MockServerArgs, ModeKind};
 pub use command::command;
 pub use config::{Limits, Mode, ServerConfig};
+pub use fault::{FailureType, FaultArgs, FaultCounts, FaultError, FaultRule, Faults, Share};
 pub use pace::{PaceArgs, PaceConfig};
 pub use run::{DriverKind, Placement, Running, ServerError, Stopper, start};
 pub use served::Served;

@@ -1,5 +1,7 @@
+use crate::fault::FaultCounts;
+
 /// What a server counted. Each shard counts for itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Connections accepted.
     pub connections: u64,
@@ -17,6 +19,8 @@ pub struct Served {
     pub answers_abandoned: u64,
     /// Tokens handed to the kernel.
     pub tokens: u64,
+    /// Faults injected.
+    pub faults: FaultCounts,
 }
 
 impl Served {
@@ -30,5 +34,6 @@ impl Served {
         self.answers_cut += other.answers_cut;
         self.answers_abandoned += other.answers_abandoned;
         self.tokens += other.tokens;
+        self.faults.merge(&other.faults);
     }
 }

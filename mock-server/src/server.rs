@@ -11,6 +11,7 @@ use crate::config::{Mode, ServerConfig};
 use crate::connection::{Connection, Shared};
 use crate::control::{Control, Phase};
 use crate::exchange::Buffers;
+use crate::fault::Chooser;
 use crate::gauges::Family;
 use crate::ledger::Ledger;
 use crate::pace::{Replica, Started, Ticket};
@@ -64,6 +65,7 @@ impl Server {
                     Mode::Instant { .. } => None,
                     Mode::Model(pace) => Some(Replica::new(pace.clone())),
                 },
+                chooser: Chooser::new(&config.faults, number as u64),
                 ledger: Ledger::new(Arc::clone(&control), number),
                 version,
                 is_draining: false,
@@ -127,7 +129,7 @@ impl Server {
     /// What was counted so far.
     #[must_use]
     pub fn served(&self) -> Served {
-        self.shared.ledger.served
+        self.shared.ledger.served.clone()
     }
 
     /// The connection of `token`, unless it is gone.
@@ -143,6 +145,10 @@ impl Sink for Server {
         let served = &mut self.shared.ledger.served;
         if self.shared.is_draining {
             served.connections_refused += 1;
+            return None;
+        }
+        if let Some(fault) = self.shared.chooser.connection() {
+            served.faults.add(fault.kind);
             return None;
         }
         let index = match self.free.pop() {
@@ -215,6 +221,7 @@ impl Shared {
     /// What is answered from now on is answered by `config`; what is under way stays as it is.
     fn take_up(&mut self, config: &ServerConfig) {
         self.composer.take_up(config);
+        self.chooser.take_up(&config.faults);
         self.is_instant = matches!(config.mode, Mode::Instant { .. });
         if let Mode::Model(pace) = &config.mode {
             match &mut self.replica {

@@ -10,6 +10,7 @@ pub(crate) use span::span;
 
 use crate::admin::Settings;
 use crate::config::{Limits, Mode, ServerConfig};
+use crate::fault::FaultArgs;
 use crate::pace::PaceArgs;
 use crate::run::{Running, ServerError, start_with};
 
@@ -31,6 +32,9 @@ pub struct MockServerArgs {
     /// The times of model mode.
     #[command(flatten)]
     pub pace: PaceArgs,
+    /// What goes wrong on purpose.
+    #[command(flatten)]
+    pub fault: FaultArgs,
 }
 
 /// `--mode`.
@@ -58,6 +62,7 @@ impl MockServerArgs {
             max_tokens_default: self.answer.max_tokens_default,
             drain_max: self.listen.drain_timeout,
             dialect: self.answer.dialect,
+            faults: self.fault.faults.clone(),
             limits: Limits::default(),
         }
     }

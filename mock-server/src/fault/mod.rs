@@ -1,37 +1,31 @@
-//! Answers that go wrong on purpose.
+//! Everything that real servers do wrong, on demand.
+//!
+//! A [`FaultRule`] says which fault, and for which requests; a request's own header fields
+//! `X-Mock-Fault` and `X-Return-Error` come before it. An answer with a fault is materialised as an
+//! [`Outline`], changed by [`apply`], and played as a [`Script`]: the hot path knows nothing of
+//! it.
+//!
+//! What no server can do to its clients, and what is therefore not here: refuse a connection while
+//! it listens (a full backlog makes Linux drop the SYN: the client waits, and nothing says for how
+//! long), fail a name look-up, or fail TLS without having it.
 
-use ridgeline_clock::Nanos;
+mod apply;
+mod catalogue;
+mod choose;
+mod counts;
+mod flags;
+mod grammar;
+mod head;
+mod outline;
+mod phrases;
 
-use crate::ledger::Load;
+pub use choose::Faults;
+pub use counts::FaultCounts;
+pub use flags::{FailureType, FaultArgs, Share};
+pub use grammar::{FaultError, FaultRule};
 
-/// An answer as bytes with times, head and framing included, and how its connection ends.
-#[derive(Debug)]
-pub(crate) struct Script {
-    /// Ascending by time. INVARIANT: not empty, unless it ends by a reset, a FIN or by hanging.
-    pub(crate) writes: Vec<Write>,
-    /// When what `ending` says is done: not before the last write.
-    pub(crate) ends: Nanos,
-    pub(crate) ending: Ending,
-}
-
-/// One send.
-#[derive(Debug)]
-pub(crate) struct Write {
-    pub(crate) at: Nanos,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) load: Load,
-}
-
-/// What follows the last write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(dead_code, reason = "faults make scripts")]
-pub(crate) enum Ending {
-    /// The connection goes on as the request asked.
-    KeepAlive,
-    /// The connection is closed in good order.
-    Fin,
-    /// The connection is reset, once the kernel has taken all writes.
-    Reset,
-    /// Nothing, until the peer goes away.
-    Hang,
-}
+pub(crate) use apply::apply;
+pub(crate) use catalogue::Kind;
+pub(crate) use choose::Chooser;
+pub(crate) use grammar::{Fault, Wish};
+pub(crate) use outline::{Cue, Ending, Event, Framing, Outline, Part, Script};

@@ -173,6 +173,15 @@ impl Dialect {
         &self.habits().http
     }
 
+    /// The end of a line of its events; of the first form, where it has several.
+    pub(crate) fn line_end(self) -> &'static str {
+        self.habits()
+            .lines
+            .blocks
+            .first()
+            .map_or("\n", |block| block.eol)
+    }
+
     /// The dialect of this name, as `--dialect` spells it.
     pub(crate) fn named(name: &[u8]) -> Result<Self, UnknownDialect> {
         let name = std::str::from_utf8(name).map_err(|_| UnknownDialect)?;

@@ -37,6 +37,7 @@ pub(crate) struct Telling {
 pub(crate) struct Voice {
     /// Different from that of every other voice of the same composer.
     pub(crate) number: u64,
+    dialect: Dialect,
     habits: &'static Habits,
     palette: Palette,
     speech: Speech,
@@ -186,10 +187,15 @@ impl Voice {
         };
         Self {
             number,
+            dialect,
             habits,
             palette,
             speech,
         }
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// How its answers become responses.

@@ -5,6 +5,7 @@ mod admin;
 mod answers;
 mod dialects;
 mod drain;
+mod faults;
 mod fed;
 mod gauges;
 mod limits;
