@@ -97,6 +97,8 @@ pub(crate) struct Buffers {
 /// A buffer that grew beyond this is not kept.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 const BUFFER_BYTES_MIN: usize = 1 << 10;
+/// A body up to this size is copied behind its head: for the kernel one part is cheaper than two.
+const BODY_BYTES_COPIED_MAX: usize = 2 << 10;
 /// Idle buffers that are kept.
 const BUFFERS_MAX: usize = 4_096;
 
@@ -141,7 +143,11 @@ impl Exchange {
                     let form = (prebuilt.content, prebuilt.framing);
                     head(&mut out, prebuilt.http, status, form, reply);
                 }
-                let (body, load, last) = prebuilt.write(*next);
+                let (mut body, load, last) = prebuilt.write(*next);
+                if *next == 0 && body.len() <= BODY_BYTES_COPIED_MAX {
+                    out.extend_from_slice(&body);
+                    body = Bytes::new();
+                }
                 *next += 1;
                 let note = Note {
                     due: self.arrived,

@@ -152,7 +152,7 @@ impl Ledger {
 
     /// The write of `note` is handed to the kernel `at` (the clock read just before that).
     pub(crate) fn written(&mut self, account: &mut Account, note: &Note, at: Nanos) {
-        let before = *account;
+        let before = (account.first_token, account.last_token);
         account.add(note, at);
         self.served.tokens += u64::from(note.load.tokens);
         self.served.answers += u64::from(note.last);
@@ -164,21 +164,29 @@ impl Ledger {
                 .add(Family::LateWrites, u64::from(late > LATE));
         }
         if let Some(order) = account.order {
-            self.tokens(&before, order, note.load, at);
+            self.tokens(account.arrived, before, order, note.load, at);
             if note.last {
                 self.finished(account, order);
             }
         }
     }
 
-    /// Counts what is in a write, and the times between tokens.
-    fn tokens(&self, before: &Account, order: Order, load: Load, at: Nanos) {
+    /// Counts what is in a write, and the times between tokens. `first` and `last` are the times of
+    /// the tokens before it.
+    fn tokens(
+        &self,
+        arrived: Nanos,
+        (first, last): (Option<Nanos>, Option<Nanos>),
+        order: Order,
+        load: Load,
+        at: Nanos,
+    ) {
         let gauges = self.gauges();
         gauges.add(Family::GenerationTokens, load.tokens.into());
         if load.content_events == 0 {
             return;
         }
-        if before.first_token.is_none() {
+        if first.is_none() {
             gauges.add(Family::PromptTokens, order.prompt_tokens.into());
         }
         if !order.stream {
@@ -186,8 +194,8 @@ impl Ledger {
         }
         let events = u64::from(load.content_events);
         gauges.add(Family::Events, events);
-        match before.last_token {
-            None => gauges.observe(Family::FirstToken, (at - before.arrived).0, 1),
+        match last {
+            None => gauges.observe(Family::FirstToken, (at - arrived).0, 1),
             Some(last) => gauges.observe(Family::BetweenTokens, (at - last).0, 1),
         }
         // What shares a write has no time between.

@@ -70,6 +70,7 @@ mod id;
 mod ledger;
 mod pace;
 mod refusal;
+mod repeat;
 mod route;
 mod run;
 mod served;

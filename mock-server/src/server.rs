@@ -16,6 +16,7 @@ use crate::gauges::Family;
 use crate::ledger::Ledger;
 use crate::pace::{Replica, Started, Ticket};
 use crate::refusal::Refusal;
+use crate::repeat::Repeat;
 use crate::run::Stopper;
 use crate::served::Served;
 use crate::timers::Timers;
@@ -60,6 +61,7 @@ impl Server {
                 pool: CarryPool::new(limits.carry_bytes_max),
                 timers: Timers::new(limits.connections_max),
                 buffers: Buffers::default(),
+                repeat: Repeat::default(),
                 is_instant: matches!(config.mode, Mode::Instant { .. }),
                 replica: match &config.mode {
                     Mode::Instant { .. } => None,
