@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::admin::Settings;
 use crate::config::ServerConfig;
+use crate::fault::FaultCounts;
 use crate::gauges::{Gauges, Page, Snapshot};
 use crate::refusal::Refusal;
 
@@ -19,6 +20,8 @@ pub(crate) struct Control {
     version: AtomicU64,
     board: Mutex<Board>,
     gauges: Box<[Gauges]>,
+    /// By shard.
+    faults: Box<[Mutex<FaultCounts>]>,
     wakers: Mutex<Vec<Box<dyn Fn() + Send>>>,
 }
 
@@ -71,6 +74,7 @@ impl Control {
                 reset,
             }),
             gauges,
+            faults: (0..shards).map(|_| Mutex::default()).collect(),
             wakers: Mutex::default(),
         })
     }
@@ -139,11 +143,10 @@ impl Control {
             let mut board = lock(&self.board);
             let settings = board.settings.as_ref().ok_or_else(nothing_here)?;
             let args = settings.patched(body)?;
-            let limits = board.config.limits.clone();
-            board.config = Arc::new(ServerConfig {
-                limits,
-                ..args.config()
-            });
+            let mut config = args.config();
+            // What was allocated at the start.
+            config.limits.connections_max = board.config.limits.connections_max;
+            board.config = Arc::new(config);
             let shown = args.settings.to_json();
             board.settings = Some(args.settings);
             self.version.fetch_add(1, Ordering::AcqRel);
@@ -161,9 +164,21 @@ impl Control {
         &self.gauges[shard]
     }
 
+    /// Shows what shard number `shard` injected so far.
+    #[cold]
+    pub(crate) fn show_faults(&self, shard: usize, faults: &FaultCounts) {
+        lock(&self.faults[shard]).clone_from(faults);
+    }
+
     /// All shards' cells, since the start.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot::of(self.gauges.iter())
+        let mut snapshot = Snapshot::of(self.gauges.iter());
+        for shard in &self.faults {
+            for (fault, count) in lock(shard).iter() {
+                *snapshot.faults.entry(fault).or_default() += count;
+            }
+        }
+        snapshot
     }
 
     /// From now on what is counted counts from 0.

@@ -146,6 +146,10 @@ impl Ledger {
         }
     }
 
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
     pub(crate) fn gauges(&self) -> &Gauges {
         self.control.gauges(self.number)
     }
@@ -165,7 +169,7 @@ impl Ledger {
         }
         if let Some(order) = account.order {
             self.tokens(account.arrived, before, order, note.load, at);
-            if note.last {
+            if note.last && account.fault.is_none() {
                 self.finished(account, order);
             }
         }
@@ -204,7 +208,7 @@ impl Ledger {
         }
     }
 
-    /// Counts an answer that was sent as a whole.
+    /// Counts an answer that was sent as a whole, and as it should be.
     fn finished(&self, account: &Account, order: Order) {
         let gauges = self.gauges();
         let reason = match order.finish {
@@ -245,7 +249,7 @@ impl Ledger {
     /// The connection went away before all of the answer was handed over.
     pub(crate) fn cut(&mut self, account: &Account, _: Nanos) {
         self.served.answers_cut += 1;
-        if account.order.is_some() {
+        if account.order.is_some() && account.fault.is_none() {
             self.gauges()
                 .add_by(Family::Success, Finished::Abort as usize);
         }

@@ -224,6 +224,7 @@ impl Shared {
     fn take_up(&mut self, config: &ServerConfig) {
         self.composer.take_up(config);
         self.chooser.take_up(&config.faults);
+        self.limits = config.limits.clone();
         self.is_instant = matches!(config.mode, Mode::Instant { .. });
         if let Mode::Model(pace) = &config.mode {
             match &mut self.replica {
@@ -261,6 +262,12 @@ impl Shared {
             (Family::AnswersCut, served.answers_cut),
         ] {
             gauges.set(family, value);
+        }
+        let faults = served.faults.total();
+        if faults != gauges.value(Family::Faults) {
+            gauges.set(Family::Faults, faults);
+            self.control
+                .show_faults(self.ledger.number(), &served.faults);
         }
     }
 }

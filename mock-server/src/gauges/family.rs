@@ -114,7 +114,7 @@ families! {
     GenerationTokens: Kind::Counter, "vllm:generation_tokens",
         "Tokens sent";
     Success: by("finished_reason", &FINISHED), "vllm:request_success",
-        "Requests answered, by why the answer ended";
+        "Requests answered without a fault, by why the answer ended";
     RequestPrompt: counts(&bounds::TOKENS), "vllm:request_prompt_tokens",
         "Prompt tokens per request";
     RequestGeneration: counts(&bounds::TOKENS), "vllm:request_generation_tokens",
@@ -155,6 +155,8 @@ families! {
         "Responses handed over for sending as a whole, errors too";
     AnswersCut: Kind::Counter, "ridgeline:answers_cut",
         "Responses cut off because their connection went away";
+    Faults: Kind::Counter, "ridgeline:faults_injected",
+        "Requests and connections that something was wrong with on purpose";
     Events: Kind::Counter, "ridgeline:content_events",
         "Events of streams with text, reasoning or a tool call";
     Lateness: times(&bounds::LATENESS), "ridgeline:write_lateness_seconds",

@@ -10,6 +10,7 @@ mod family;
 mod page;
 mod stats;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use family::{CELLS, Kind};
@@ -62,6 +63,11 @@ impl Gauges {
         self.0[family.first()].store(value, Ordering::Relaxed);
     }
 
+    /// What was said last.
+    pub(crate) fn value(&self, family: Family) -> u64 {
+        self.0[family.first()].load(Ordering::Relaxed)
+    }
+
     /// Takes `times` equal values into a histogram: ns, or a number of something.
     #[inline]
     pub(crate) fn observe(&self, family: Family, value: u64, times: u64) {
@@ -80,6 +86,8 @@ impl Gauges {
 pub(crate) struct Snapshot {
     cells: Box<[u64]>,
     shards: u64,
+    /// Faults injected, by name.
+    pub(crate) faults: BTreeMap<String, u64>,
 }
 
 impl Snapshot {
@@ -89,6 +97,7 @@ impl Snapshot {
         let mut snapshot = Self {
             cells: vec![0; CELLS].into_boxed_slice(),
             shards: 0,
+            faults: BTreeMap::new(),
         };
         for shard in shards {
             snapshot.shards += 1;
@@ -109,6 +118,9 @@ impl Snapshot {
             {
                 *now = now.wrapping_sub(*before);
             }
+        }
+        for (fault, count) in &mut self.faults {
+            *count -= before.faults.get(fault).copied().unwrap_or(0).min(*count);
         }
         self
     }

@@ -46,6 +46,7 @@ impl Page {
                 family_text(&mut out, name, family, &labels, snapshot);
             }
         }
+        faults(&mut out, &labels, snapshot);
         self.cache_config(&mut out);
         out
     }
@@ -58,6 +59,16 @@ impl Page {
             let _ = write!(out, ",{label}=\"{}\"", escaped(value));
         }
         out.push_str("} 1.0\n");
+    }
+}
+
+/// Those that were injected: nobody asks for names of which there are hundreds.
+fn faults(out: &mut String, labels: &str, snapshot: &Snapshot) {
+    let name = "ridgeline:faults_total";
+    head(out, name, "Faults injected, by name", "counter");
+    for (fault, count) in &snapshot.faults {
+        let fault = escaped(fault);
+        let _ = writeln!(out, "{name}{{{labels},fault=\"{fault}\"}} {count}.0");
     }
 }
 

@@ -36,7 +36,7 @@ impl fmt::Display for Stats {
         write!(
             f,
             "{:.0} s: {:.0} requests/s, {:.0} tokens/s, {:.0} events/s, {} running, {} waiting, \
-             {} connections, {} refused, {} cut off, {} late writes",
+             {} connections, {} refused, {} cut off, {} faults, {} late writes",
             age.0 as f64 / 1e9,
             self.rate(Family::Requests),
             self.rate(Family::GenerationTokens),
@@ -46,6 +46,7 @@ impl fmt::Display for Stats {
             since.count(Family::Connections),
             since.count(Family::RequestsRefused),
             since.count(Family::AnswersCut),
+            since.count(Family::Faults),
             since.count(Family::LateWrites),
         )
     }
@@ -68,13 +69,14 @@ mod tests {
         gauges[1].set(Family::Running, 16);
         gauges[1].set(Family::Connections, 20);
         gauges[1].set(Family::RequestsRefused, 3);
+        gauges[1].set(Family::Faults, 4);
         gauges[1].add(Family::LateWrites, 2);
         let after = Snapshot::of(gauges.iter());
         let (span, age) = (Nanos::from_millis(2_000), Nanos::from_secs(7));
         assert_eq!(
             Stats::between(&before, &after, span, age).to_string(),
             "7 s: 500 requests/s, 32000 tokens/s, 16000 events/s, 16 running, 0 waiting, \
-             20 connections, 3 refused, 0 cut off, 2 late writes"
+             20 connections, 3 refused, 0 cut off, 4 faults, 2 late writes"
         );
     }
 }

@@ -176,3 +176,40 @@ fn an_instant_answer_is_counted_like_any_other() {
         ],
     );
 }
+
+#[test]
+fn faults_are_counted_by_name_and_are_no_successes() {
+    let mut fed = Fed::with_flags(&[]);
+    for fault in ["status-500", "status-500", "no-done"] {
+        let token = fed.accept();
+        let header = format!("X-Mock-Fault: {fault}\r\n");
+        let body = r#"{"prompt":"x","max_tokens":2,"stream":true}"#;
+        fed.feed(token, &post("/v1/completions", &header, body));
+        fed.run(fed.now + Nanos::from_secs(1));
+        fed.reset(token);
+    }
+    let counted = page(&mut fed);
+    check(
+        &counted,
+        &[
+            ("ridgeline:faults_total{fault=\"status-500\"}", 2.0),
+            ("ridgeline:faults_total{fault=\"no-done\"}", 1.0),
+            ("ridgeline:faults_injected_total", 3.0),
+            (
+                "vllm:request_success_total{finished_reason=\"length\"}",
+                0.0,
+            ),
+            ("vllm:request_success_total{finished_reason=\"abort\"}", 0.0),
+        ],
+    );
+    let token = fed.accept();
+    fed.feed(token, &post("/admin/reset", "", ""));
+    let reset = page(&mut fed);
+    check(
+        &reset,
+        &[
+            ("ridgeline:faults_total{fault=\"status-500\"}", 0.0),
+            ("ridgeline:faults_injected_total", 0.0),
+        ],
+    );
+}
