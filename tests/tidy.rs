@@ -28,7 +28,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "mock-server",
-        &["clock", "wire", "net", "net-uring", "net-epoll"],
+        &["clock", "wire", "schedule", "net", "net-uring", "net-epoll"],
     ),
     ("perf", &["clock"]),
     ("xtask", &[]),

@@ -76,7 +76,7 @@ enum Command {
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Run the mock server alone: an OpenAI-compatible endpoint with known times
-    MockServer(MockServerArgs),
+    MockServer(Box<MockServerArgs>),
 }
 
 /// The command line, on which `-1` is a number and no flag: it is answered as the value that it is.

@@ -44,6 +44,9 @@ pub fn command(args: &MockServerArgs) -> Result<u8, ServerError> {
     if let Some(stats) = stats {
         stats.end();
     }
+    if served.lateness.writes() > 0 {
+        say(format_args!("{}", served.lateness))?;
+    }
     say(format_args!(
         "served {} requests on {} connections: {} refused, {} cut off, {} of them by the end, {} tokens",
         served.requests,

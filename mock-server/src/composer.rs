@@ -10,14 +10,14 @@ use crate::ask::{Asked, parse};
 use crate::config::{Mode, ServerConfig};
 use crate::id::Id;
 use crate::ledger::Load;
-use crate::refusal::Refusal;
+use crate::refusal::{Advice, Refusal};
 use crate::wording::{Content, Dialect, Framing, Http, Reply, Stamp, Telling, Voice};
 
 /// An answer whose bytes exist, but for its head. Shared by everyone who asked for the same.
 #[derive(Debug)]
 pub(crate) struct Prebuilt {
     pub(crate) status: u16,
-    pub(crate) allow: Option<&'static str>,
+    pub(crate) advice: Advice,
     pub(crate) http: &'static Http,
     pub(crate) content: Content,
     pub(crate) framing: Framing,
@@ -39,7 +39,7 @@ impl Prebuilt {
         let end = body.len();
         Self {
             status,
-            allow: None,
+            advice: Advice::default(),
             http: Dialect::Vllm.http(),
             content: Content::Json,
             framing: Framing::Length(end),
@@ -66,7 +66,7 @@ impl Prebuilt {
 
     pub(crate) fn refusal(refusal: &Refusal) -> Self {
         Self {
-            allow: refusal.allow,
+            advice: refusal.advice,
             ..Self::new(refusal.status, refusal.body())
         }
     }

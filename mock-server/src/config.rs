@@ -18,6 +18,10 @@ pub struct ServerConfig {
     pub max_tokens_default: u32,
     /// How long answers under way may take to end when the server is asked to drain.
     pub drain_max: Nanos,
+    /// How long `/health` and everything that generates answers 503, from the start on.
+    pub startup: Nanos,
+    /// A write that is later than this, behind the time it was due, is counted as late.
+    pub late_over: Nanos,
     /// Whose words are used.
     pub dialect: Dialect,
     /// What goes wrong on purpose.
@@ -33,6 +37,8 @@ impl Default for ServerConfig {
             model: "mock".to_owned(),
             max_tokens_default: 64,
             drain_max: Nanos::from_secs(30),
+            startup: Nanos::ZERO,
+            late_over: Nanos::from_millis(1),
             dialect: Dialect::default(),
             faults: Faults::default(),
             limits: Limits::default(),

@@ -17,7 +17,7 @@ use crate::exchange::{Buffers, Exchange, Means, Paced, Say, Work};
 use crate::fault::{Chooser, Ending, Fault, FaultError, Wish, apply};
 use crate::id::Id;
 use crate::ledger::{Account, Ledger, Note, Order};
-use crate::pace::{Admission, Replica, Started, Ticket, Want};
+use crate::pace::{Admission, Packing, Replica, Started, Startup, Ticket, Want};
 use crate::refusal::Refusal;
 use crate::repeat::Repeat;
 use crate::route::Route;
@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) is_instant: bool,
     /// What is modelled; it stays when the mode changes, for what is under way.
     pub(crate) replica: Option<Replica>,
+    pub(crate) packing: Packing,
+    pub(crate) startup: Startup,
     pub(crate) ledger: Ledger,
     pub(crate) chooser: Chooser,
     pub(crate) control: Arc<Control>,
@@ -359,14 +361,13 @@ impl Connection {
         (serial, started): (u64, Started),
         now: Nanos,
     ) {
-        let running = shared.replica.as_ref().map_or(0, Replica::running);
-        let exchange = self.exchanges.iter_mut().find(|e| e.serial == serial);
-        if let Some(exchange) = exchange {
-            exchange.start(started, running);
-        }
         let account = self.accounts.iter_mut().find(|a| a.serial == serial);
         if let Some(account) = account {
-            account.started = Some(now);
+            account.started = Some(started.at);
+        }
+        let exchange = self.exchanges.iter_mut().find(|e| e.serial == serial);
+        if let Some(exchange) = exchange {
+            exchange.start(started);
         }
         self.pump(shared, commands, now);
     }
@@ -401,6 +402,9 @@ impl Connection {
                     503,
                     "This server takes no more requests: it is ending",
                 ))
+            }
+            Route::Generate(_) | Route::Health if let Some(left) = shared.startup.left(at) => {
+                Err(not_ready(left))
             }
             Route::Generate(endpoint) => self
                 .understand(shared, endpoint, dialect, whole)
@@ -566,6 +570,7 @@ impl Connection {
                 buffers: &mut shared.buffers,
                 now,
                 write_bytes_max: shared.limits.write_bytes_max,
+                packing: shared.packing,
                 running: shared.replica.as_ref().map_or(0, Replica::running),
             };
             match exchange.say(&mut means) {
@@ -614,7 +619,7 @@ impl Connection {
                 token: self.token,
                 serial: exchange.serial,
             };
-            replica.leave(ticket, now);
+            replica.leave(ticket, exchange.over(now));
         }
     }
 
@@ -702,6 +707,11 @@ fn choose(
         .map_err(|error| Refusal::invalid(None, error.to_string()))
 }
 
+fn not_ready(left: Nanos) -> Refusal {
+    let message = format!("The model is not loaded yet: ready in {left}");
+    Refusal::later(503, message, left.0.div_ceil(1_000_000_000))
+}
+
 /// The answer to a request that was complete at `account.arrived`.
 fn generate(
     shared: &mut Shared,
@@ -735,6 +745,7 @@ fn generate(
     let want = Want {
         prompt_tokens: answer.prompt_tokens,
         output_tokens: answer.tokens_longest(),
+        sequences: answer.choices(),
         blocks: &meaning.blocks,
         seed: meaning.seed,
     };
@@ -746,8 +757,8 @@ fn generate(
         Admission::Refuse(refusal) => return Err(refusal),
         Admission::Wait => {}
         Admission::Run(started) => {
-            paced.start(started, replica.running());
-            account.started = Some(at);
+            account.started = Some(started.at);
+            paced.start(started);
         }
     }
     Ok(Work::Paced(Box::new(paced)))

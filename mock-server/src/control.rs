@@ -143,7 +143,9 @@ impl Control {
             let mut board = lock(&self.board);
             let settings = board.settings.as_ref().ok_or_else(nothing_here)?;
             let args = settings.patched(body)?;
-            let mut config = args.config();
+            let mut config = args
+                .config()
+                .map_err(|error| Refusal::invalid(None, error.to_string()))?;
             // What was allocated at the start.
             config.limits.connections_max = board.config.limits.connections_max;
             board.config = Arc::new(config);

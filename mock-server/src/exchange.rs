@@ -1,3 +1,4 @@
+use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -7,7 +8,8 @@ use crate::answer::{Answer, Step, Walk};
 use crate::composer::Prebuilt;
 use crate::fault::{self, Cue, Ending, Fault, Outline, Part, Script, apply};
 use crate::ledger::{Load, Note};
-use crate::pace::{Pace, Started};
+use crate::pace::{Next, Packing, Rounds, Started};
+use crate::refusal::Advice;
 use crate::wording::{Content, Framing, Reply, Stamp, Telling, Voice, head};
 
 /// One request that is complete, and its answer as far as it is sent.
@@ -50,16 +52,24 @@ pub(crate) struct Paced {
     telling: Telling,
     head_sent: bool,
     /// Nothing while it waits for its turn.
-    times: Option<Times>,
+    rounds: Option<Rounds>,
+    /// What rounds brought whose words their dialect says later.
+    held_back: Load,
+    /// What is left of a write that is cut into several.
+    pieces: Option<Pieces>,
     /// What will go wrong, when it has its times.
     pub(crate) fault: Option<Fault>,
 }
 
+/// A write that leaves in pieces.
 #[derive(Debug)]
-struct Times {
-    /// When the next round is due; of a whole answer, its last.
-    due: Nanos,
-    pace: Pace,
+struct Pieces {
+    bytes: Vec<u8>,
+    /// How many of the bytes, and in how many of the pieces, left already.
+    sent_bytes: usize,
+    sent: usize,
+    /// Of the write: what it brings is there with the last piece.
+    note: Note,
 }
 
 /// What an exchange has to say now.
@@ -84,7 +94,9 @@ pub(crate) struct Means<'a> {
     pub(crate) now: Nanos,
     /// Events that are due together share one write up to this size.
     pub(crate) write_bytes_max: usize,
-    /// Requests that run on this shard's replica.
+    /// Model mode: how events and writes go together.
+    pub(crate) packing: Packing,
+    /// Sequences that run on this shard's replica.
     pub(crate) running: u32,
 }
 
@@ -125,7 +137,7 @@ impl Exchange {
         if let Work::Paced(paced) = &mut self.work
             && let Some(fault) = paced.fault
         {
-            if paced.times.is_none() {
+            if paced.rounds.is_none() {
                 return Say::Later(Nanos::MAX);
             }
             let script = apply(&fault, paced.outline(reply, self.arrived, means.running));
@@ -139,7 +151,7 @@ impl Exchange {
                 let mut out = Vec::new();
                 if *next == 0 {
                     out = means.buffers.take();
-                    let status = (prebuilt.status, prebuilt.allow);
+                    let status = (prebuilt.status, prebuilt.advice);
                     let form = (prebuilt.content, prebuilt.framing);
                     head(&mut out, prebuilt.http, status, form, reply);
                 }
@@ -169,9 +181,17 @@ impl Exchange {
     }
 
     /// The answer's turn has come.
-    pub(crate) fn start(&mut self, started: Started, running: u32) {
+    pub(crate) fn start(&mut self, started: Started) {
         if let Work::Paced(paced) = &mut self.work {
-            paced.start(started, running);
+            paced.start(started);
+        }
+    }
+
+    /// When it needs nothing of the replica any more: at `now`, or when its last token was due.
+    pub(crate) fn over(&self, now: Nanos) -> Nanos {
+        match &self.work {
+            Work::Paced(paced) => paced.over().map_or(now, |at| at.min(now)),
+            _ => now,
         }
     }
 }
@@ -188,29 +208,23 @@ impl Paced {
             walk: Walk::new(),
             telling: Telling::default(),
             head_sent: false,
-            times: None,
+            rounds: None,
+            held_back: Load::default(),
+            pieces: None,
             fault: None,
         }
     }
 
-    /// Gives it its times, while `running` requests run. Those of a whole answer are gone through
-    /// at once: only the last counts.
-    pub(crate) fn start(&mut self, started: Started, running: u32) {
+    /// Gives it its times.
+    pub(crate) fn start(&mut self, started: Started) {
         self.answer.cached_tokens = started.cached_tokens;
-        let (mut due, mut pace) = (started.first, started.pace);
-        if self.framing.is_none() {
-            let tokens = self.answer.tokens_longest();
-            let mut said = pace.tokens();
-            while said < tokens {
-                due += pace.gap(running);
-                said = said.saturating_add(pace.tokens());
-            }
-        }
-        self.times = Some(Times { due, pace });
+        self.rounds = Some(Rounds::new(started, self.answer.tokens_longest()));
     }
 
-    fn due(&self) -> Nanos {
-        self.times.as_ref().map_or(Nanos::MAX, |times| times.due)
+    /// When the last token was due, if it is said.
+    fn over(&self) -> Option<Nanos> {
+        let said = self.walk.is_over() || self.framing.is_none();
+        self.rounds.as_ref().filter(|_| said).map(Rounds::last_due)
     }
 
     fn stream(
@@ -220,52 +234,105 @@ impl Paced {
         arrived: Nanos,
         framing: Framing,
     ) -> Say {
-        let mut note = Note {
-            due: self.due(),
-            load: Load::default(),
-            last: false,
-        };
-        if self.head_sent && note.due > means.now {
-            return Say::Later(note.due);
+        if let Some(piece) = self.piece(means) {
+            return piece;
         }
         let http = self.voice.http();
-        let telling = &mut self.telling;
+        let mut note = Note {
+            due: arrived,
+            load: std::mem::take(&mut self.held_back),
+            last: false,
+        };
         let mut out = means.buffers.take();
         let mut start = 0;
-        if !std::mem::replace(&mut self.head_sent, true) {
-            note.due = arrived;
+        let head_first = !std::mem::replace(&mut self.head_sent, true);
+        if head_first {
             let form = (Content::Events, framing);
-            head(&mut out, http, (200, None), form, reply);
+            head(&mut out, http, (200, Advice::default()), form, reply);
             start = out.len();
-            http.event(&mut out, framing, telling, |out, telling| {
+            http.event(&mut out, framing, &mut self.telling, |out, telling| {
                 self.voice.greeting(out, telling, &self.stamp, &self.answer);
             });
         }
-        while !self.walk.is_over()
-            && let Some(times) = &mut self.times
-            && times.due <= means.now
-            && (out.is_empty() || out.len() < means.write_bytes_max)
-        {
-            self.walk.advance(times.pace.tokens());
-            while let Some(step) = self.walk.step(&self.answer) {
-                note.load.add(&step);
-                http.event(&mut out, framing, telling, |out, telling| {
-                    self.voice
-                        .event(out, telling, &self.stamp, &self.answer, &step);
-                });
-            }
-            times.due += times.pace.gap(means.running);
+        let later = self.rounds(&mut out, means, framing, &mut note);
+        if out.is_empty() && !self.walk.is_over() {
+            self.held_back = note.load;
+            means.buffers.put(out);
+            return Say::Later(later);
         }
-        http.write(&mut out, framing, telling, start);
+        if head_first {
+            note.due = arrived;
+        }
+        http.write(&mut out, framing, &mut self.telling, start);
         if self.walk.is_over() {
             note.last = true;
             http.end(&mut out, framing);
         }
-        Say::Send {
+        if means.packing.writes_per_event > NonZeroU32::MIN && note.load.tokens > 0 {
+            self.pieces = Some(Pieces {
+                bytes: std::mem::take(&mut out),
+                sent_bytes: 0,
+                sent: 0,
+                note,
+            });
+        }
+        self.piece(means).unwrap_or(Say::Send {
             head: out,
             body: Bytes::new(),
             note,
+        })
+    }
+
+    /// The next piece of a write that is cut.
+    fn piece(&mut self, means: &mut Means<'_>) -> Option<Say> {
+        let (say, left) = self.pieces.as_mut()?.next(means);
+        if !left && let Some(pieces) = self.pieces.take() {
+            means.buffers.put(pieces.bytes);
         }
+        Some(say)
+    }
+
+    /// Says the rounds that are due now: those of one write where it is cut into pieces, else up to
+    /// about `write_bytes_max`. Returns when to go on.
+    fn rounds(
+        &mut self,
+        out: &mut Vec<u8>,
+        means: &Means<'_>,
+        framing: Framing,
+        note: &mut Note,
+    ) -> Nanos {
+        let Some(rounds) = &mut self.rounds else {
+            return Nanos::MAX;
+        };
+        let Packing {
+            events_per_write,
+            writes_per_event,
+        } = means.packing;
+        let http = self.voice.http();
+        let mut said = false;
+        while !self.walk.is_over()
+            && (out.is_empty() || out.len() < means.write_bytes_max)
+            && (!said || out.is_empty() || writes_per_event == NonZeroU32::MIN)
+        {
+            let due = match rounds.next(events_per_write, means.now, means.running) {
+                Next::Due(due) if due <= means.now => due,
+                Next::Due(at) | Next::Ask(at) => return at,
+            };
+            if !std::mem::replace(&mut said, true) {
+                note.due = due;
+            }
+            for tokens in rounds.take() {
+                self.walk.advance(tokens);
+                while let Some(step) = self.walk.step(&self.answer) {
+                    note.load.add(&step);
+                    http.event(out, framing, &mut self.telling, |out, telling| {
+                        self.voice
+                            .event(out, telling, &self.stamp, &self.answer, &step);
+                    });
+                }
+            }
+        }
+        means.now
     }
 
     /// All of it at once, for a fault to change; without times of its own, when its request
@@ -276,7 +343,7 @@ impl Paced {
         let mut events = if is_stream {
             self.events(arrived, running)
         } else {
-            self.body(arrived)
+            self.body(arrived, running)
         };
         let body_bytes = events.iter().map(|event| event.bytes.len()).sum();
         let (content, framing) = match self.framing {
@@ -295,7 +362,8 @@ impl Paced {
             events.iter_mut().for_each(|event| event.due = head_due);
         }
         let mut bytes = Vec::new();
-        head(&mut bytes, http, (200, None), (content, framing), reply);
+        let form = (content, framing);
+        head(&mut bytes, http, (200, Advice::default()), form, reply);
         Outline {
             arrived,
             head: bytes,
@@ -313,12 +381,16 @@ impl Paced {
     }
 
     /// The body of a whole answer, as one event.
-    fn body(&self, arrived: Nanos) -> Vec<fault::Event> {
+    fn body(&mut self, arrived: Nanos, running: u32) -> Vec<fault::Event> {
+        let due = match &mut self.rounds {
+            Some(rounds) => rounds.end_at_once(running),
+            None => arrived,
+        };
         let mut bytes = Vec::new();
         self.voice
             .complete(&mut bytes, &self.stamp, &self.answer, |_| {});
         vec![fault::Event {
-            due: self.times.as_ref().map_or(arrived, |times| times.due),
+            due,
             bytes,
             part: Part::Content,
             load: Load::whole(&self.answer),
@@ -338,8 +410,10 @@ impl Paced {
             load: Load::default(),
         }];
         while !self.walk.is_over() {
-            let due = self.times.as_ref().map_or(arrived, |times| times.due);
-            let tokens = self.times.as_mut().map_or(1, |times| times.pace.tokens());
+            let (due, tokens) = match &mut self.rounds {
+                Some(rounds) => rounds.next_at_once(running),
+                None => (arrived, 1),
+            };
             self.walk.advance(tokens);
             while let Some(step) = self.walk.step(answer) {
                 let mut bytes = Vec::new();
@@ -353,19 +427,19 @@ impl Paced {
                     load,
                 });
             }
-            if let Some(times) = &mut self.times {
-                times.due += times.pace.gap(running);
-            }
         }
         events.retain(|event| !event.bytes.is_empty());
         events
     }
 
     fn whole(&mut self, means: &mut Means<'_>, reply: &Reply) -> Say {
-        let due = self.due();
-        if due > means.now {
-            return Say::Later(due);
-        }
+        let Some(rounds) = &mut self.rounds else {
+            return Say::Later(Nanos::MAX);
+        };
+        let due = match rounds.end(means.now, means.running) {
+            Next::Due(due) if due <= means.now => due,
+            Next::Due(at) | Next::Ask(at) => return Say::Later(at),
+        };
         let mut body = means.buffers.take();
         let content = self
             .voice
@@ -373,7 +447,8 @@ impl Paced {
         let http = self.voice.http();
         let framing = http.complete(&mut body, content, reply.chunks);
         let mut out = means.buffers.take();
-        head(&mut out, http, (200, None), (content, framing), reply);
+        let form = (content, framing);
+        head(&mut out, http, (200, Advice::default()), form, reply);
         out.extend_from_slice(&body);
         means.buffers.put(body);
         Say::Send {
@@ -385,6 +460,40 @@ impl Paced {
                 last: true,
             },
         }
+    }
+}
+
+impl Pieces {
+    /// The next piece, and whether others are left. They are of the same length, give or take a
+    /// byte, and none is empty.
+    fn next(&mut self, means: &mut Means<'_>) -> (Say, bool) {
+        let all = self.bytes.len();
+        let pieces = all.min(means.packing.writes_per_event.get() as usize);
+        self.sent += 1;
+        let end = if self.sent < pieces {
+            all * self.sent / pieces
+        } else {
+            all
+        };
+        let mut head = means.buffers.take();
+        head.extend_from_slice(&self.bytes[self.sent_bytes..end]);
+        self.sent_bytes = end;
+        let left = end < all;
+        let note = if left {
+            Note {
+                due: self.note.due,
+                load: Load::default(),
+                last: false,
+            }
+        } else {
+            self.note
+        };
+        let say = Say::Send {
+            head,
+            body: Bytes::new(),
+            note,
+        };
+        (say, left)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::control::Control;
 use crate::fault::Kind;
 use crate::gauges::{Family, Finished, Gauges};
 use crate::id::Id;
+use crate::pace::Lateness;
 use crate::served::Served;
 
 /// What is in a write.
@@ -128,19 +129,18 @@ impl Account {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) served: Served,
+    pub(crate) lateness: Arc<Lateness>,
     control: Arc<Control>,
     /// Which of the shards.
-    number: usize,
+    pub(crate) number: usize,
 }
 
-/// A write that is later than this is counted as late.
-const LATE: Nanos = Nanos::from_millis(1);
-
 impl Ledger {
-    /// Of shard number `number`.
-    pub(crate) fn new(control: Arc<Control>, number: usize) -> Self {
+    /// Of shard number `number`. A write is late when it is later than `late_over`.
+    pub(crate) fn new(control: Arc<Control>, number: usize, late_over: Nanos) -> Self {
         Self {
             served: Served::default(),
+            lateness: Arc::new(Lateness::new(late_over)),
             control,
             number,
         }
@@ -162,10 +162,10 @@ impl Ledger {
         self.served.answers += u64::from(note.last);
         // What is due when its request arrives has no time of its own: it is sent at once.
         if note.due > account.arrived {
-            let late = at - note.due;
-            self.gauges().observe(Family::Lateness, late.0, 1);
-            self.gauges()
-                .add(Family::LateWrites, u64::from(late > LATE));
+            let is_late = self.lateness.count(note.due, at);
+            let gauges = self.gauges();
+            gauges.observe(Family::Lateness, (at - note.due).0, 1);
+            gauges.add(Family::LateWrites, is_late.into());
         }
         if let Some(order) = account.order {
             self.tokens(account.arrived, before, order, note.load, at);

@@ -21,7 +21,8 @@
 //!   closes idle ones, answers 503 to requests that were not complete, and ends when all others are
 //!   answered, or after `--drain-timeout`.
 //! - In instant mode answers are built once and then sent as they are, so that the server outruns
-//!   any client. In model mode every token has its time, see [`Mode`].
+//!   any client. In model mode every token has its time, see [`PaceConfig`]: times are absolute, and
+//!   how late writes were is counted ([`Lateness`]).
 //! - What goes wrong on purpose is asked for by [`FaultRule`]s, or by the header fields `X-Mock-Fault`
 //!   and `X-Return-Error` of a request, and counted in [`Served::faults`].
 //! - Usage is exact: `completion_tokens` by construction, `prompt_tokens` as the number of words
@@ -83,7 +84,10 @@ pub use args::{AnswerArgs, Cores, EventsPerWrite, ListenArgs, MockServerArgs, Mo
 pub use command::command;
 pub use config::{Limits, Mode, ServerConfig};
 pub use fault::{FailureType, FaultArgs, FaultCounts, FaultError, FaultRule, Faults, Share};
-pub use pace::{PaceArgs, PaceConfig};
+pub use pace::{
+    KvCache, LateTally, Latency, Lateness, Law, PaceArgs, PaceConfig, PaceError, Packing, Prefill,
+    TOKENS_PER_EVENT_MAX, TokensPerEvent,
+};
 pub use run::{DriverKind, Placement, Running, ServerError, Stopper, start};
 pub use served::Served;
 pub use server::{Server, serve};

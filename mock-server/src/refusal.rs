@@ -10,8 +10,16 @@ pub(crate) struct Refusal {
     /// The field of the body that is to blame.
     pub(crate) param: Option<&'static str>,
     message: Cow<'static, str>,
+    pub(crate) advice: Advice,
+}
+
+/// Header fields that tell a peer what to do instead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Advice {
     /// For 405: the method that is allowed.
     pub(crate) allow: Option<&'static str>,
+    /// For 429 and 503: when to try again.
+    pub(crate) retry_after_s: Option<u64>,
 }
 
 impl Refusal {
@@ -24,7 +32,7 @@ impl Refusal {
             status: 400,
             param,
             message: message.into(),
-            allow: None,
+            advice: Advice::default(),
         }
     }
 
@@ -39,8 +47,26 @@ impl Refusal {
     /// The path exists, the method does not.
     pub(crate) fn method(allow: &'static str) -> Self {
         Self {
-            allow: Some(allow),
+            advice: Advice {
+                allow: Some(allow),
+                retry_after_s: None,
+            },
             ..Self::request(405, "Method not allowed for this path")
+        }
+    }
+
+    /// Too much is asked of the server (429), or it is too early (503).
+    pub(crate) fn later(
+        status: u16,
+        message: impl Into<Cow<'static, str>>,
+        retry_after_s: u64,
+    ) -> Self {
+        Self {
+            advice: Advice {
+                allow: None,
+                retry_after_s: Some(retry_after_s),
+            },
+            ..Self::request(status, message)
         }
     }
 
@@ -59,11 +85,20 @@ impl Refusal {
         }
         let error = Object {
             message: &self.message,
-            r#type: "invalid_request_error",
+            r#type: self.kind(),
             param: self.param,
             code: self.status,
         };
         serde_json::to_vec(&Body { error }).expect("strings and numbers always serialise")
+    }
+
+    /// OpenAI's name for this kind of error.
+    fn kind(&self) -> &'static str {
+        match self.status {
+            429 => "rate_limit_error",
+            500 | 503 => "server_error",
+            _ => "invalid_request_error",
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -118,6 +119,9 @@ pub enum ServerError {
     /// The driver can't be had, can't listen, or can't go on.
     #[error(transparent)]
     Driver(#[from] DriverError),
+    /// Flags that don't go together, or ask for what can't be: cause and remedy.
+    #[error("{0}")]
+    Flags(String),
     /// More connections were asked for than descriptors can be had.
     #[error(
         "{asked} connections do not fit the limit on descriptors, which leaves {descriptors}: raise it \
@@ -302,6 +306,9 @@ impl Shard {
         backend: Backend,
         ready: &mpsc::Sender<SocketAddr>,
     ) -> Result<Served, ServerError> {
+        // A wait ends when it should, not up to 50 us later to share a wake-up. Should this be
+        // refused, the lateness that is counted shows it.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let ended = self.pin().and_then(|()| match backend {
             Backend::Uring => self.serve(UringDriver::new(self.uring())?, ready),
             Backend::Epoll => self.serve(EpollDriver::new(self.epoll())?, ready),

@@ -1,4 +1,5 @@
 use crate::fault::FaultCounts;
+use crate::pace::LateTally;
 
 /// What a server counted. Each shard counts for itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Served {
     pub tokens: u64,
     /// Faults injected.
     pub faults: FaultCounts,
+    /// How late writes were.
+    pub lateness: LateTally,
 }
 
 impl Served {
@@ -35,5 +38,6 @@ impl Served {
         self.answers_abandoned += other.answers_abandoned;
         self.tokens += other.tokens;
         self.faults.merge(&other.faults);
+        self.lateness.merge(&other.lateness);
     }
 }

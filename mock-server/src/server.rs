@@ -14,10 +14,10 @@ use crate::exchange::Buffers;
 use crate::fault::Chooser;
 use crate::gauges::Family;
 use crate::ledger::Ledger;
-use crate::pace::{Replica, Started, Ticket};
+use crate::pace::{Lateness, Packing, Replica, Started, Startup, Ticket};
 use crate::refusal::Refusal;
 use crate::repeat::Repeat;
-use crate::run::Stopper;
+use crate::run::{ServerError, Stopper};
 use crate::served::Served;
 use crate::timers::Timers;
 
@@ -42,10 +42,13 @@ impl Server {
     }
 
     /// The same, alone, for what flags ask for: then `/admin/config` can change it.
-    #[must_use]
-    pub fn with_flags(args: &MockServerArgs, epoch: Nanos) -> Self {
+    ///
+    /// # Errors
+    /// As [`MockServerArgs::config`].
+    pub fn with_flags(args: &MockServerArgs, epoch: Nanos) -> Result<Self, ServerError> {
         let settings = Some(args.settings.clone());
-        Self::of(Control::new(args.config(), settings, 1), 0, epoch)
+        let control = Control::new(args.config()?, settings, 1);
+        Ok(Self::of(control, 0, epoch))
     }
 
     /// Shard number `number` of those that share `control`.
@@ -53,6 +56,10 @@ impl Server {
         let version = control.version();
         let config = &*control.config();
         let limits = config.limits.clone();
+        let pace = match &config.mode {
+            Mode::Instant { .. } => None,
+            Mode::Model(pace) => Some(pace),
+        };
         Self {
             connections: Vec::new(),
             free: Vec::new(),
@@ -62,13 +69,12 @@ impl Server {
                 timers: Timers::new(limits.connections_max),
                 buffers: Buffers::default(),
                 repeat: Repeat::default(),
-                is_instant: matches!(config.mode, Mode::Instant { .. }),
-                replica: match &config.mode {
-                    Mode::Instant { .. } => None,
-                    Mode::Model(pace) => Some(Replica::new(pace.clone())),
-                },
+                is_instant: pace.is_none(),
+                replica: pace.map(|pace| Replica::new(pace, number)),
+                packing: pace.map_or_else(Packing::default, |pace| pace.packing),
+                startup: Startup::new(config.startup),
+                ledger: Ledger::new(Arc::clone(&control), number, config.late_over),
                 chooser: Chooser::new(&config.faults, number as u64),
-                ledger: Ledger::new(Arc::clone(&control), number),
                 version,
                 is_draining: false,
                 open: 0,
@@ -85,7 +91,8 @@ impl Server {
         while let Some(slot) = self.shared.timers.pop(now) {
             self.connections[slot as usize].due(&mut self.shared, commands, now);
         }
-        while let Some((ticket, started)) = self.admit(now) {
+        self.shared.startup.left(now);
+        while let Some((ticket, started)) = self.admit() {
             if let Some((connection, shared)) = self.connection(ticket.token) {
                 connection.start(shared, commands, (ticket.serial, started), now);
             }
@@ -110,8 +117,8 @@ impl Server {
     }
 
     /// The next request that waited for its turn and can have it now.
-    fn admit(&mut self, now: Nanos) -> Option<(Ticket, Started)> {
-        self.shared.replica.as_mut()?.admit(now)
+    fn admit(&mut self) -> Option<(Ticket, Started)> {
+        self.shared.replica.as_mut()?.admit()
     }
 
     /// Ends every connection; what is queued is still sent. For the server's own end.
@@ -131,7 +138,17 @@ impl Server {
     /// What was counted so far.
     #[must_use]
     pub fn served(&self) -> Served {
-        self.shared.ledger.served.clone()
+        let ledger = &self.shared.ledger;
+        Served {
+            lateness: ledger.lateness.tally(),
+            ..ledger.served.clone()
+        }
+    }
+
+    /// How late writes were so far. Other threads may look at it while the shard counts.
+    #[must_use]
+    pub fn lateness(&self) -> Arc<Lateness> {
+        Arc::clone(&self.shared.ledger.lateness)
     }
 
     /// The connection of `token`, unless it is gone.
@@ -226,10 +243,13 @@ impl Shared {
         self.chooser.take_up(&config.faults);
         self.limits = config.limits.clone();
         self.is_instant = matches!(config.mode, Mode::Instant { .. });
+        self.ledger.lateness.call_late_over(config.late_over);
         if let Mode::Model(pace) = &config.mode {
+            self.packing = pace.packing;
+            let number = self.ledger.number;
             match &mut self.replica {
-                Some(replica) => replica.take_up(pace.clone()),
-                None => self.replica = Some(Replica::new(pace.clone())),
+                Some(replica) => replica.take_up(pace),
+                None => self.replica = Some(Replica::new(pace, number)),
             }
         }
     }
@@ -250,9 +270,14 @@ impl Shared {
     /// Shows what is counted elsewhere than in the gauges.
     fn publish(&self) {
         let (gauges, served) = (self.ledger.gauges(), &self.ledger.served);
-        let running = self.replica.as_ref().map_or(0, Replica::running);
+        let replica = self.replica.as_ref();
+        let (queries, hits) = replica.map_or((0, 0), Replica::prefix_tokens);
         for (family, value) in [
-            (Family::Running, u64::from(running)),
+            (Family::Running, replica.map_or(0, Replica::running).into()),
+            (Family::Waiting, replica.map_or(0, Replica::waiting).into()),
+            (Family::KvUsage, replica.map_or(0, Replica::kv_usage_ppm)),
+            (Family::PrefixQueries, queries),
+            (Family::PrefixHits, hits),
             (Family::Connections, self.open),
             (Family::ConnectionsAccepted, served.connections),
             (Family::ConnectionsRefused, served.connections_refused),
@@ -281,8 +306,8 @@ const HANG_UP_MAX: Nanos = Nanos::from_millis(250);
 /// When the driver can't go on.
 pub fn serve<D: Driver>(driver: &mut D, server: &mut Server) -> Result<(), DriverError> {
     let control = Arc::clone(&server.shared.control);
-    // Nothing is due yet: the first turn tells the time.
-    let mut now = Nanos::ZERO;
+    // Nothing is due yet: the first turn only tells the time.
+    let mut now = driver.turn(Nanos::ZERO, server)?.reaped;
     while control.phase() == Phase::Serving {
         let deadline = server.step(now, driver.commands());
         now = driver.turn(deadline, server)?.reaped;

@@ -3,7 +3,7 @@
 //! What this is: one *global* schedule, fixed by a [`ScheduleSpec`] alone. [`Arrivals`] walks it;
 //! [`Share`] walks it for shard k of K and yields every K-th arrival, so that request `i` is due at
 //! the same nanosecond on any number of shards, processes and hosts. [`StopRule`] says when to stop
-//! issuing.
+//! issuing. [`Source`] is where its random gaps come from, for others who need such gaps.
 //!
 //! What this is not: a timer or a pacer. It reads no clock and knows no completion; a closed loop
 //! takes its due times from completions and uses only [`share_of`] and [`StopRule`] from here.
@@ -34,6 +34,7 @@ mod spec;
 mod stop;
 
 pub use arrivals::{Arrivals, Due};
+pub use random::{Gamma, Source};
 pub use share::{Share, share_of};
 pub use spec::{
     Pattern, RATE_PER_S_MAX, RATE_PER_S_MIN, SHAPE_MAX, SHAPE_MIN, ScheduleError, ScheduleSpec,

@@ -1,21 +1,22 @@
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
-/// Random gaps of mean 1, reproducible to the bit.
+/// Random numbers of a few distributions, reproducible to the bit.
 ///
 /// Only the generator comes from a library (its output is fixed by its definition). The steps from
 /// its integers to a distribution are spelled out here, because libraries change theirs between
 /// releases.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub struct Source {
     generator: Pcg64Mcg,
     /// The second normal value of the last pair.
     spare: Option<f64>,
 }
 
 impl Source {
-    /// The stream number `stream` of `seed`.
-    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+    /// The stream number `stream` of `seed`: streams and seeds are independent of one another.
+    #[must_use]
+    pub fn new(seed: u64, stream: u64) -> Self {
         // SplitMix64 (Steele, Lea, Flood 2014) spreads neighbouring seeds and streams over the
         // whole state.
         let mut state = mix(seed) ^ stream;
@@ -31,18 +32,18 @@ impl Source {
     }
 
     /// Uniform on (0, 1], in steps of 2^-53: its logarithm is finite.
-    fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
         ((self.generator.next_u64() >> 11) + 1) as f64 * STEP
     }
 
     /// Exponential with mean 1, by inversion.
-    pub(crate) fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         -libm::log(self.unit())
     }
 
     /// Normal with mean 0 and variance 1, by Marsaglia's polar method (Marsaglia, Bray 1964).
-    fn normal(&mut self) -> f64 {
+    pub fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
         }
@@ -58,7 +59,7 @@ impl Source {
     }
 
     /// Gamma with mean 1, by the method of Marsaglia and Tsang (2000).
-    pub(crate) fn gamma(&mut self, gamma: &Gamma) -> f64 {
+    pub fn gamma(&mut self, gamma: &Gamma) -> f64 {
         let value = loop {
             let x = self.normal();
             let t = 1.0 + gamma.c * x;
@@ -83,8 +84,8 @@ impl Source {
 }
 
 /// The constants of a gamma distribution of one shape.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Gamma {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gamma {
     shape: f64,
     d: f64,
     c: f64,
@@ -94,7 +95,10 @@ pub(crate) struct Gamma {
 }
 
 impl Gamma {
-    pub(crate) fn new(shape: f64) -> Self {
+    /// For a `shape` between [`SHAPE_MIN`](crate::SHAPE_MIN) and [`SHAPE_MAX`](crate::SHAPE_MAX):
+    /// the standard deviation is `1 / sqrt(shape)` of the mean.
+    #[must_use]
+    pub fn new(shape: f64) -> Self {
         let boosted = shape < 1.0;
         let d = if boosted { shape + 1.0 } else { shape } - 1.0 / 3.0;
         let c = 1.0 / libm::sqrt(9.0 * d);

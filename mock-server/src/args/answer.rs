@@ -6,9 +6,10 @@ use crate::wording::Dialect;
 /// What is answered, times apart.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AnswerArgs {
-    /// Instant mode: events that share one write
-    #[arg(long, value_name = "N|all", default_value = "all", value_parser = events_per_write)]
-    pub events_per_write: EventsPerWrite,
+    /// Events that share one write; in model mode they leave when the last of them is due
+    /// [default: all in instant mode, 1 in model mode]
+    #[arg(long, value_name = "N|all", value_parser = events_per_write)]
+    pub events_per_write: Option<EventsPerWrite>,
     /// Tokens of an answer whose request sets no maximum
     #[arg(long, value_name = "N", default_value_t = 64,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(Limits::default().tokens_max)))]

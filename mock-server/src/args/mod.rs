@@ -11,7 +11,7 @@ pub(crate) use span::span;
 use crate::admin::Settings;
 use crate::config::{Limits, Mode, ServerConfig};
 use crate::fault::FaultArgs;
-use crate::pace::PaceArgs;
+use crate::pace::{PaceArgs, Packing};
 use crate::run::{Running, ServerError, start_with};
 
 /// The flags of the mock server, the same for its own binary and for `ridgeline mock-server`.
@@ -48,32 +48,42 @@ pub enum ModeKind {
 
 impl MockServerArgs {
     /// What the flags ask the server to be.
-    #[must_use]
-    pub fn config(&self) -> ServerConfig {
+    ///
+    /// # Errors
+    /// [`ServerError::Flags`] when they ask for times that can't be.
+    pub fn config(&self) -> Result<ServerConfig, ServerError> {
+        let events_per_write = self.answer.events_per_write;
         let mode = match self.mode {
             ModeKind::Instant => Mode::Instant {
-                events_per_write: self.answer.events_per_write.0,
+                events_per_write: events_per_write.and_then(|events| events.0),
             },
-            ModeKind::Model => Mode::Model(self.pace.config()),
+            ModeKind::Model => {
+                let one = Packing::default().events_per_write;
+                let events_per_write = events_per_write.map_or(one, |events| events.0);
+                let pace = self.pace.config(events_per_write);
+                Mode::Model(pace.map_err(ServerError::Flags)?)
+            }
         };
-        ServerConfig {
+        Ok(ServerConfig {
             mode,
             model: self.answer.model.clone(),
             max_tokens_default: self.answer.max_tokens_default,
             drain_max: self.listen.drain_timeout,
+            startup: self.pace.startup_duration,
+            late_over: self.pace.late_over,
             dialect: self.answer.dialect,
             faults: self.fault.faults.clone(),
             limits: Limits::default(),
-        }
+        })
     }
 
     /// Starts the server that the flags ask for.
     ///
     /// # Errors
-    /// As [`start`](crate::start).
+    /// As [`start`](crate::start), and as [`MockServerArgs::config`].
     pub fn start(&self) -> Result<Running, ServerError> {
         let settings = (!self.listen.no_admin).then(|| self.settings.clone());
-        start_with(self.config(), self.listen.placement(), settings)
+        start_with(self.config()?, self.listen.placement(), settings)
     }
 }
 
@@ -82,7 +92,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::*;
-    use crate::pace::PaceConfig;
+    use crate::pace::{Latency, PaceConfig, Prefill};
     use crate::run::DriverKind;
     use clap::Parser;
     use ridgeline_clock::Nanos;
@@ -102,7 +112,7 @@ mod tests {
     #[test]
     fn without_flags_it_is_the_default() {
         let args = parse(&[]).unwrap();
-        assert_eq!(args.config(), ServerConfig::default());
+        assert_eq!(args.config().unwrap(), ServerConfig::default());
         let listen = args.listen;
         assert_eq!(
             (listen.port, listen.cores, listen.driver),
@@ -122,10 +132,11 @@ mod tests {
         ])
         .unwrap();
         let mode = Mode::Model(PaceConfig {
-            time_to_first_token: Nanos::from_micros(750),
-            inter_token_latency: Nanos::ZERO,
+            prefill: Prefill::Whole(Latency::fixed(Nanos::from_micros(750))),
+            gap: Latency::fixed(Nanos::ZERO),
+            ..PaceConfig::default()
         });
-        let config = args.config();
+        let config = args.config().unwrap();
         assert_eq!(
             (
                 config.mode,
@@ -137,7 +148,22 @@ mod tests {
         assert_eq!(args.listen.cores, Cores(Some(vec![0, 2, 3])));
         let args = parse(&["--mode=instant", "--events-per-write=4"]).unwrap();
         let events_per_write = NonZeroU32::new(4);
-        assert_eq!(args.config().mode, Mode::Instant { events_per_write });
+        assert_eq!(
+            args.config().unwrap().mode,
+            Mode::Instant { events_per_write }
+        );
+    }
+
+    #[test]
+    fn events_per_write_are_all_in_instant_mode_and_one_in_model_mode_unless_told() {
+        let packed = |flags: &[&str]| match parse(flags).unwrap().config().unwrap().mode {
+            Mode::Instant { events_per_write } => events_per_write,
+            Mode::Model(pace) => pace.packing.events_per_write,
+        };
+        assert_eq!(packed(&["--mode=instant"]), None);
+        assert_eq!(packed(&[]), NonZeroU32::new(1));
+        assert_eq!(packed(&["--events-per-write=all"]), None);
+        assert_eq!(packed(&["--events-per-write=4"]), NonZeroU32::new(4));
     }
 
     #[test]

@@ -1,152 +1,127 @@
-//! Model mode's times: when a request gets its turn, when its first token is due, and how long
-//! each event after that takes.
+//! The times of model mode, worked out without a clock.
+//!
+//! A [`Replica`] is told who arrives and who leaves, and when; it answers who runs and from when on,
+//! and a [`Pace`] says how long it is from one event to the next. All times are absolute and follow
+//! from one another, so that a late turn delays nothing but itself. Every request draws from random
+//! numbers of its own: its times depend on its number (or on its seed), not on what runs beside it.
+
+mod args;
+mod blocks;
+mod latency;
+mod lateness;
+mod load;
+mod replica;
+mod rounds;
+mod startup;
+
+use std::num::NonZeroU32;
 
 use ridgeline_clock::Nanos;
-use ridgeline_net::Token;
 
-use crate::args::span;
-use crate::refusal::Refusal;
+pub use args::PaceArgs;
+pub use blocks::KvCache;
+pub use latency::{Latency, Law, Prefill, TOKENS_PER_EVENT_MAX, TokensPerEvent};
+pub use lateness::{LateTally, Lateness};
 
-/// The times of model mode.
-#[derive(Clone, Debug, clap::Args)]
-pub struct PaceArgs {
-    /// Model mode: from the request's last byte to the first token (20ms, 750us, 1.5s)
-    #[arg(long, value_name = "SPAN", default_value = "20ms", value_parser = span)]
-    pub time_to_first_token: Nanos,
-    /// Model mode: from one token to the next
-    #[arg(long, value_name = "SPAN", default_value = "5ms", value_parser = span)]
-    pub inter_token_latency: Nanos,
+pub(crate) use replica::{Admission, Replica, Started, Ticket, Want};
+pub(crate) use rounds::{Next, Rounds};
+pub(crate) use startup::Startup;
+
+/// What decides the times of model mode. Each shard of a server is a replica of its own, with its own
+/// places, queue and memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PaceConfig {
+    /// From the start of a request to its first token.
+    pub prefill: Prefill,
+    /// From one event to the next.
+    pub gap: Latency,
+    /// What an event brings.
+    pub tokens_per_event: TokensPerEvent,
+    /// How events go together in writes.
+    pub packing: Packing,
+    /// By how much both times grow when all of `sequences_max` places are taken: at least 1, and 1
+    /// without such a maximum.
+    pub factor_under_load: f64,
+    /// Sequences that run at one time, one for each choice of a request; `None`: any number. The
+    /// others wait for their turn.
+    pub sequences_max: Option<NonZeroU32>,
+    /// Requests that wait at one time; one more gets 429. `None`: any number.
+    pub waiting_max: Option<u32>,
+    /// KV memory; `None`: as much as is needed, and no prompt is found again.
+    pub kv_cache: Option<KvCache>,
+    /// The seed of all random times.
+    pub seed: u64,
 }
 
-impl PaceArgs {
-    pub(crate) fn config(&self) -> PaceConfig {
-        PaceConfig {
-            time_to_first_token: self.time_to_first_token,
-            inter_token_latency: self.inter_token_latency,
+/// How the events of a modelled stream go together in writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// Events of a choice that leave together, when the last of them is due; `None`: all of an
+    /// answer.
+    pub events_per_write: Option<NonZeroU32>,
+    /// Writes, one right after the other, into which what leaves together is cut. More than one
+    /// keep events apart that are late together.
+    pub writes_per_event: NonZeroU32,
+}
+
+impl Default for Packing {
+    /// One event a write.
+    fn default() -> Self {
+        Self {
+            events_per_write: Some(NonZeroU32::MIN),
+            writes_per_event: NonZeroU32::MIN,
         }
     }
 }
 
-/// How fast a modelled replica is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PaceConfig {
-    /// From the request's last byte to the first token.
-    pub time_to_first_token: Nanos,
-    /// From one token to the next.
-    pub inter_token_latency: Nanos,
+impl PaceConfig {
+    /// Always the same times, for any number of requests: to the first token, and from one to the
+    /// next.
+    #[must_use]
+    pub fn fixed(first: Nanos, gap: Nanos) -> Self {
+        Self {
+            prefill: Prefill::Whole(Latency::fixed(first)),
+            gap: Latency::fixed(gap),
+            tokens_per_event: TokensPerEvent::ONE,
+            packing: Packing::default(),
+            factor_under_load: 1.0,
+            sequences_max: None,
+            waiting_max: None,
+            kv_cache: None,
+            seed: 0,
+        }
+    }
 }
 
 impl Default for PaceConfig {
+    /// 20 ms to the first token and 5 ms from one to the next.
     fn default() -> Self {
-        Self {
-            time_to_first_token: Nanos::from_millis(20),
-            inter_token_latency: Nanos::from_millis(5),
-        }
+        Self::fixed(Nanos::from_millis(20), Nanos::from_millis(5))
     }
 }
 
-/// Names one request of a shard: its connection, and which request of that connection it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
-    pub(crate) token: Token,
-    pub(crate) serial: u64,
+/// Times that can't be had.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PaceError {
+    /// The law does not reach the standard deviation.
+    #[error("a {} span has a standard deviation of at most {max} of its mean", name(*law))]
+    Deviation {
+        /// The law.
+        law: Law,
+        /// The most it reaches, as a part of the mean.
+        max: f64,
+    },
+    /// The mean number of tokens of an event is out of range.
+    #[error("an event brings between 1 and {TOKENS_PER_EVENT_MAX} tokens")]
+    TokensPerEvent,
 }
 
-/// What a request wants of the replica.
-#[derive(Clone, Copy, Debug)]
-#[expect(dead_code, reason = "the fixed pace is the same for all")]
-pub(crate) struct Want<'a> {
-    pub(crate) prompt_tokens: u32,
-    /// Of the longest choice.
-    pub(crate) output_tokens: u32,
-    /// A hash of each block of the prompt with all that comes before it.
-    pub(crate) blocks: &'a [u64],
-    pub(crate) seed: Option<u64>,
-}
-
-/// What becomes of a request that arrives.
-#[derive(Debug)]
-pub(crate) enum Admission {
-    /// It runs.
-    Run(Started),
-    /// It waits for its turn: [`Replica::admit`] names it then.
-    #[expect(dead_code, reason = "the fixed pace has no queue")]
-    Wait,
-    /// It is not taken.
-    #[expect(dead_code, reason = "the fixed pace takes everyone")]
-    Refuse(Refusal),
-}
-
-/// A request that runs.
-#[derive(Debug)]
-pub(crate) struct Started {
-    /// Tokens of the prompt that were found in the prefix cache.
-    pub(crate) cached_tokens: u32,
-    /// When the first token is due.
-    pub(crate) first: Nanos,
-    pub(crate) pace: Pace,
-}
-
-/// The pace of one answer after its first token.
-#[derive(Clone, Debug)]
-pub(crate) struct Pace {
-    gap: Nanos,
-}
-
-impl Pace {
-    /// From an event to the next, while `running` requests run.
-    pub(crate) fn gap(&mut self, _running: u32) -> Nanos {
-        self.gap
-    }
-
-    /// Tokens of the next event, 1 or more, for each choice.
-    pub(crate) fn tokens(&mut self) -> u32 {
-        1
-    }
-}
-
-/// What a shard models: one replica of a model server.
-#[derive(Debug)]
-pub(crate) struct Replica {
-    config: PaceConfig,
-    running: u32,
-}
-
-impl Replica {
-    pub(crate) fn new(config: PaceConfig) -> Self {
-        Self { config, running: 0 }
-    }
-
-    /// What arrives from now on gets the times of `config`.
-    pub(crate) fn take_up(&mut self, config: PaceConfig) {
-        self.config = config;
-    }
-
-    /// A request is complete `at`.
-    pub(crate) fn arrive(&mut self, _: Ticket, _: &Want<'_>, at: Nanos) -> Admission {
-        self.running += 1;
-        Admission::Run(Started {
-            cached_tokens: 0,
-            first: at + self.config.time_to_first_token,
-            pace: Pace {
-                gap: self.config.inter_token_latency,
-            },
-        })
-    }
-
-    /// A request that arrived and was not refused is over: finished, failed or gone, whether it
-    /// ran or waited.
-    pub(crate) fn leave(&mut self, _: Ticket, _: Nanos) {
-        self.running = self.running.saturating_sub(1);
-    }
-
-    /// The next that waited and can run now.
-    pub(crate) fn admit(&mut self, _: Nanos) -> Option<(Ticket, Started)> {
-        None
-    }
-
-    /// Requests that run now.
-    pub(crate) fn running(&self) -> u32 {
-        self.running
+fn name(law: Law) -> &'static str {
+    match law {
+        Law::Fixed => "fixed",
+        Law::Normal => "normal",
+        Law::Lognormal => "lognormal",
+        Law::Gamma => "gamma",
     }
 }

@@ -4,7 +4,7 @@ use super::habits::{Cut, Http, Spelling, Transfer};
 use super::json::{number, put};
 use super::voice::Telling;
 use crate::id::Id;
-use crate::refusal::reason;
+use crate::refusal::{Advice, reason};
 
 /// What a response says about its connection and its request.
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +163,7 @@ fn size_line(out: &mut Vec<u8>, spelling: &Spelling, size: usize) {
 pub(crate) fn head(
     out: &mut Vec<u8>,
     http: &Http,
-    (status, allow): (u16, Option<&str>),
+    (status, advice): (u16, Advice),
     (content, framing): (Content, Framing),
     reply: &Reply,
 ) {
@@ -180,8 +180,13 @@ pub(crate) fn head(
         put(out, &[b" ", reason(status).as_bytes(), b"\r\n"]);
     }
     out.extend_from_slice(b"server: ridgeline-mock-server\r\n");
-    if let Some(allow) = allow {
+    if let Some(allow) = advice.allow {
         put(out, &[b"allow: ", allow.as_bytes(), b"\r\n"]);
+    }
+    if let Some(seconds) = advice.retry_after_s {
+        out.extend_from_slice(b"retry-after: ");
+        number(out, seconds);
+        out.extend_from_slice(b"\r\n");
     }
     match content {
         Content::Json if framing == Framing::Length(0) => {}
@@ -254,17 +259,21 @@ mod tests {
             chunks: true,
         };
         let mut out = Vec::new();
+        let advice = Advice {
+            allow: Some("POST"),
+            retry_after_s: Some(3),
+        };
         let form = (Content::Json, Framing::Length(7));
         head(
             &mut out,
             Dialect::Http10.http(),
-            (405, Some("POST")),
+            (405, advice),
             form,
             &reply,
         );
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "HTTP/1.1 405 Method Not Allowed\r\nserver: ridgeline-mock-server\r\nallow: POST\r\n\
+            "HTTP/1.1 405 Method Not Allowed\r\nserver: ridgeline-mock-server\r\nallow: POST\r\nretry-after: 3\r\n\
              content-type: application/json\r\ncontent-length: 7\r\nx-request-id: r1\r\n\
              connection: close\r\n\r\n"
         );

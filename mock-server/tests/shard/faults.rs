@@ -25,10 +25,7 @@ fn instant(rules: &[&str]) -> ServerConfig {
 }
 
 fn modelled(rules: &[&str]) -> ServerConfig {
-    let mode = Mode::Model(PaceConfig {
-        time_to_first_token: TTFT,
-        inter_token_latency: ITL,
-    });
+    let mode = Mode::Model(PaceConfig::fixed(TTFT, ITL));
     ServerConfig {
         mode,
         ..instant(rules)

@@ -35,7 +35,7 @@ impl Fed {
     /// A server that has flags, which it can be asked for.
     pub(crate) fn with_flags(flags: &[&str]) -> Self {
         let args = Flags::parse_from([&["mock-server"], flags].concat()).args;
-        Self::of(Server::with_flags(&args, EPOCH))
+        Self::of(Server::with_flags(&args, EPOCH).unwrap())
     }
 
     fn of(server: Server) -> Self {
@@ -79,8 +79,14 @@ impl Fed {
     /// Lets time pass until `until`, stopping wherever the server asked for.
     pub(crate) fn run(&mut self, until: Nanos) {
         loop {
-            let next = self.server.step(self.now, &mut self.commands);
-            self.settle();
+            // What a peer's reading lets go on may be due sooner.
+            let next = loop {
+                let next = self.server.step(self.now, &mut self.commands);
+                if self.commands.is_empty() {
+                    break next;
+                }
+                self.settle();
+            };
             if next > until {
                 break;
             }

@@ -230,10 +230,7 @@ fn a_reader_that_does_not_read_is_owed_a_bounded_number_of_sends() {
 
 #[test]
 fn the_bytes_of_a_reader_that_does_not_read_are_bounded_too() {
-    let mode = Mode::Model(PaceConfig {
-        time_to_first_token: Nanos::ZERO,
-        inter_token_latency: Nanos::ZERO,
-    });
+    let mode = Mode::Model(PaceConfig::fixed(Nanos::ZERO, Nanos::ZERO));
     let config = ServerConfig {
         mode,
         ..with(|limits| limits.queued_bytes_max = 10_000)

@@ -9,4 +9,5 @@ mod faults;
 mod fed;
 mod gauges;
 mod limits;
+mod pace;
 mod times;

@@ -12,10 +12,7 @@ const TTFT: Nanos = Nanos::from_micros(750);
 const ITL: Nanos = Nanos::from_micros(125);
 
 fn modelled() -> ServerConfig {
-    let mode = Mode::Model(PaceConfig {
-        time_to_first_token: TTFT,
-        inter_token_latency: ITL,
-    });
+    let mode = Mode::Model(PaceConfig::fixed(TTFT, ITL));
     ServerConfig {
         mode,
         ..ServerConfig::default()
@@ -98,10 +95,7 @@ fn a_late_turn_sends_all_that_is_due_and_then_is_on_time_again() {
 
 #[test]
 fn no_latency_means_one_write() {
-    let mode = Mode::Model(PaceConfig {
-        time_to_first_token: Nanos::ZERO,
-        inter_token_latency: Nanos::ZERO,
-    });
+    let mode = Mode::Model(PaceConfig::fixed(Nanos::ZERO, Nanos::ZERO));
     let mut fed = Fed::new(&ServerConfig {
         mode,
         ..ServerConfig::default()

@@ -17,6 +17,7 @@ use ridgeline_wire::openai::EndpointType;
 use super::{Content, Dialect, Framing, Reply, Stamp, Telling, Voice, head};
 use crate::answer::{Answer, Call, Endpoint, Finish, Output, Part, Step, Text, Tokens, Walk};
 use crate::id::Id;
+use crate::refusal::Advice;
 
 /// A name that stands in JSON, and in templates, only with care.
 const MODEL: &str = "m\"$id@1";
@@ -198,14 +199,20 @@ fn response(dialect: Dialect, answer: &Answer, tokens: u32) -> Vec<u8> {
         let mut body = Vec::new();
         let content = voice.complete(&mut body, &stamp(), &answer, |_| {});
         let framing = http.complete(&mut body, content, true);
-        head(&mut out, http, (200, None), (content, framing), &reply);
+        head(
+            &mut out,
+            http,
+            (200, Advice::default()),
+            (content, framing),
+            &reply,
+        );
         out.extend_from_slice(&body);
         return out;
     };
     head(
         &mut out,
         http,
-        (200, None),
+        (200, Advice::default()),
         (Content::Events, framing),
         &reply,
     );
