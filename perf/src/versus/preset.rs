@@ -283,7 +283,7 @@ impl Preset {
                 (Some(AtMost(1.2)), None)
             }
             Self::Nginx => (None, Some(AtLeast(1.5))),
-            Self::EndpointsServer => (None, Some(AtLeast(5.0))),
+            Self::EndpointsServer => (None, Some(AtLeast(2.0))),
             Self::Lag => return vec![ratio(Measure::LagP50Ns, Some(AtMost(2.0)))],
             Self::Memory => {
                 let more = options.connections.unwrap_or(STREAMS_FEW + STREAMS_MORE);
