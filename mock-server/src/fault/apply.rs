@@ -457,19 +457,21 @@ const EVENT_BYTES: usize = 24 << 20;
 /// An oversize event is this block over and over.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// After some content events one that never ends, or before a whole answer white space that never
-/// does: the response stays well-formed.
+/// After some content events one that is too long, or a whole answer with a member that is: the
+/// response stays well-formed.
 fn event_oversize(fault: &Fault, mut outline: Outline) -> Script {
     let bytes = fault.bytes.unwrap_or(EVENT_BYTES);
-    let (prefix, filler, suffix) = if outline.is_stream {
-        ("data: ", b'x', outline.dialect.line_end().repeat(2))
+    let (prefix, suffix, events) = if outline.is_stream {
+        let end = outline.dialect.line_end().repeat(2);
+        ("data: ", end, outline.events_before(fault.at))
     } else {
-        ("", b' ', String::new())
-    };
-    let events = if outline.is_stream {
-        outline.events_before(fault.at)
-    } else {
-        0
+        // The member goes in front of the others.
+        if let Some(body) = outline.events.first_mut()
+            && let Some(brace) = body.bytes.iter().position(|byte| *byte == b'{')
+        {
+            body.bytes.drain(..=brace);
+        }
+        (r#"{"padding":""#, r#"","#.to_owned(), 0)
     };
     let due = match outline.events.get(events) {
         Some(next) => next.due,
@@ -492,7 +494,7 @@ fn event_oversize(fault: &Fault, mut outline: Outline) -> Script {
         (String::new(), "")
     };
     writes.push(Write::plain(due, format!("{size_line}{prefix}")));
-    let block = Bytes::from(vec![filler; BLOCK_BYTES.min(bytes)]);
+    let block = Bytes::from(vec![b'x'; BLOCK_BYTES.min(bytes)]);
     for start in (0..bytes).step_by(BLOCK_BYTES) {
         let length = BLOCK_BYTES.min(bytes - start);
         writes.push(Write::plain(due, block.slice(..length)));
@@ -576,16 +578,23 @@ const TEXTS: [&[u8]; 6] = [
     b"\"arguments\"",
 ];
 
-/// Where the first string that holds text begins, after its quote.
-fn inside_text(json: &[u8]) -> Option<usize> {
-    TEXTS.iter().find_map(|name| after_name(json, name))
+/// Where a string that holds text begins, after its quote: the last of its name, because comments and
+/// other fields may come before the one that counts.
+fn inside_text(event: &[u8]) -> Option<usize> {
+    let end = event.iter().rposition(|byte| *byte == b'}')?;
+    TEXTS
+        .iter()
+        .find_map(|name| after_name(&event[..end], name))
 }
 
-/// Where the first string of this name begins, after its quote.
+/// Where the last string of this name begins, after its quote.
 fn after_name(json: &[u8], name: &[u8]) -> Option<usize> {
-    let mut starts = (0..json.len()).filter(|start| json[*start..].starts_with(name));
+    let mut starts = (0..json.len()).rev();
     starts.find_map(|start| {
         let mut place = start + name.len();
+        if !json[start..].starts_with(name) {
+            return None;
+        }
         for needed in [b':', b'"'] {
             let spaces = json[place..].iter().take_while(|byte| **byte == b' ');
             place += spaces.count();
@@ -606,8 +615,8 @@ fn without_parts(kind: Kind, mut outline: Outline) -> Outline {
         _ => &[Part::Usage],
     };
     if missing.contains(&Part::Finish)
+        && outline.dialect.finishes_with_last()
         && let Some(last) = outline.content_event(u32::MAX)
-        && after_name(&outline.events[last].bytes, b"\"finish_reason\"").is_some()
     {
         // It has the reason with it.
         outline.events.remove(last);

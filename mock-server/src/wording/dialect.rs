@@ -182,6 +182,11 @@ impl Dialect {
             .map_or("\n", |block| block.eol)
     }
 
+    /// Whether the event of the last token says why the answer ends.
+    pub(crate) fn finishes_with_last(self) -> bool {
+        self.habits().finish_with_last
+    }
+
     /// The dialect of this name, as `--dialect` spells it.
     pub(crate) fn named(name: &[u8]) -> Result<Self, UnknownDialect> {
         let name = std::str::from_utf8(name).map_err(|_| UnknownDialect)?;
