@@ -209,6 +209,14 @@ fn mistakes_are_one_line_with_cause_and_remedy() {
         (&["report", "no/such/folder"], "is not a folder"),
         (&["report", "src"], "is not a folder"),
         (&["report", "crates"], "has no report.json"),
+        (
+            &["report", "crates", "--truth", "no/such.jsonl"],
+            "cannot read no/such.jsonl",
+        ),
+        (
+            &["report", "crates", "--truth", "Cargo.toml"],
+            "Cargo.toml is no truth file",
+        ),
         (&["config", "validate", "Cargo.toml"], "Cargo.toml, line 1"),
         (
             &["probe", "--mock", "--prompt", ""],

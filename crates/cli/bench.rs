@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ridgeline_clock::realtime_bracket;
 use ridgeline_engine::{Control, RunResult};
 use ridgeline_report::records::{RecordWriter, Written};
-use ridgeline_report::{Context, Environment, Report, console, write_json, write_whole};
+use ridgeline_report::{Context, Environment, Report, RunClock, console, write_json, write_whole};
 use rtrb::RingBuffer;
 
 use crate::complaint::Complaint;
@@ -174,6 +173,7 @@ fn report(setup: &Setup, ended: &Ended, folder: &Path) -> Result<Report, Complai
     let run = &ended.run;
     let mut config = setup.config.clone();
     secrets::redact(&mut config.header);
+    let clock = RunClock::of(run.started);
     let mut report = Report::build(
         run,
         &Context {
@@ -181,10 +181,13 @@ fn report(setup: &Setup, ended: &Ended, folder: &Path) -> Result<Report, Complai
             config: serde_json::to_value(&config)?,
             url: setup.endpoint.url.clone(),
             model: setup.endpoint.model.clone(),
-            environment: Environment::read(setup.backend.name()),
+            started_unix_ns: clock.start_realtime_ns,
+            environment: Environment {
+                clock: Some(clock),
+                ..Environment::read(setup.backend.name())
+            },
             version: env!("CARGO_PKG_VERSION").to_owned(),
             revision: option_env!("RIDGELINE_REVISION").map(str::to_owned),
-            started_unix_ns: (run.started + realtime_bracket().offset).0,
             written: ended.written.as_ref(),
             tokens_note: ended.tokens_note.clone(),
             shared_core: setup.placement.shared_core,

@@ -10,8 +10,9 @@ use crate::complaint::Complaint;
 
 /// The files of a result. Those of an earlier run in the same folder are removed, so that no file
 /// is taken for a part of another run.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "report.json",
+    "truth.json",
     "records.jsonl",
     "records.jsonl.tmp",
     "records.spool",

@@ -29,7 +29,6 @@ mod stage;
 mod terminal;
 mod url;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -40,6 +39,7 @@ use crate::bench::BenchArgs;
 use crate::complaint::Complaint;
 use crate::files::ConfigCommand;
 use crate::probe::ProbeArgs;
+use crate::report::ReportArgs;
 
 /// Measures LLM inference endpoints, and proves that the numbers are the endpoint's
 #[derive(Debug, Parser)]
@@ -68,10 +68,7 @@ enum Command {
     /// Send one request and explain everything that comes back
     Probe(Box<ProbeArgs>),
     /// Print the report of a result folder again; after a kill, save its records first
-    Report {
-        /// The folder
-        folder: PathBuf,
-    },
+    Report(ReportArgs),
     /// Runs as files: write an example, check one, print the schema
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -95,7 +92,7 @@ fn main() -> ExitCode {
     let done = match parse().command {
         Command::Bench(args) => bench::command(&args),
         Command::Probe(args) => probe::command(&args),
-        Command::Report { folder } => report::command(&folder),
+        Command::Report(args) => report::command(&args),
         Command::Config(command) => files::command(&command),
         Command::MockServer(args) => ridgeline_mock_server::command(&args).map_err(Complaint::from),
     };

@@ -1,14 +1,43 @@
 //! `ridgeline report`: what a result folder says.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use ridgeline_report::{REPORT, console, read_json, records};
+use clap::Args;
+use ridgeline_report::{REPORT, Report, console, read_json, records, truth};
 
 use crate::complaint::Complaint;
 use crate::terminal;
 
-/// Saves the records of a run that was killed, and prints the report if there is one.
-pub(crate) fn command(folder: &Path) -> Result<u8, Complaint> {
+/// The flags of `ridgeline report`.
+#[derive(Args, Debug)]
+pub(crate) struct ReportArgs {
+    /// The folder
+    folder: PathBuf,
+    /// Compare with what the server did: the file that `ridgeline mock-server --truth FILE` wrote
+    /// during the run
+    #[arg(long, value_name = "FILE")]
+    truth: Option<PathBuf>,
+}
+
+/// Saves the records of a run that was killed, and prints the report if there is one. With a truth
+/// file prints how well the client measured instead.
+pub(crate) fn command(args: &ReportArgs) -> Result<u8, Complaint> {
+    let folder = args.folder.as_path();
+    recover(folder)?;
+    let (width, colour) = (terminal::width(), terminal::has_colour());
+    if let Some(file) = &args.truth {
+        let joined = truth::join(folder, present(folder)?.as_ref(), file)?;
+        // What was found is shown even if it can't be kept.
+        terminal::print(&console::truth(&joined, width, colour))?;
+        truth::write(&joined, folder)?;
+    } else {
+        terminal::print(&console::render(&needed(folder)?, width, colour))?;
+    }
+    Ok(0)
+}
+
+/// Makes the records whole.
+fn recover(folder: &Path) -> Result<(), Complaint> {
     if !folder.is_dir() {
         return Err(Complaint::new(format!(
             "{} is not a folder; name one that `ridgeline bench` wrote",
@@ -28,7 +57,19 @@ pub(crate) fn command(folder: &Path) -> Result<u8, Complaint> {
             recovered.cut
         ));
     }
+    Ok(())
+}
+
+/// The report of the folder, if it has one: a run that was killed has none.
+fn present(folder: &Path) -> Result<Option<Report>, Complaint> {
     if !folder.join(REPORT).exists() {
+        return Ok(None);
+    }
+    Ok(Some(read_json(folder)?))
+}
+
+fn needed(folder: &Path) -> Result<Report, Complaint> {
+    present(folder)?.ok_or_else(|| {
         let jsonl = folder.join(records::JSONL);
         let why = if jsonl.exists() {
             format!(
@@ -38,17 +79,6 @@ pub(crate) fn command(folder: &Path) -> Result<u8, Complaint> {
         } else {
             "is it a folder that `ridgeline bench` wrote?".to_owned()
         };
-        return Err(Complaint::new(format!(
-            "{} has no {REPORT}: {why}",
-            folder.display()
-        )));
-    }
-    let mut report = read_json(folder)?;
-    report.folder = Some(folder.to_owned());
-    terminal::print(&console::render(
-        &report,
-        terminal::width(),
-        terminal::has_colour(),
-    ))?;
-    Ok(0)
+        Complaint::new(format!("{} has no {REPORT}: {why}", folder.display()))
+    })
 }

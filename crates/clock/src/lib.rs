@@ -2,7 +2,8 @@
 //!
 //! What this is: the unit ([`Nanos`]), the stamp of received bytes ([`Arrival`]), the trait
 //! [`Clock`] with the machine's clock ([`MonotonicClock`]) and a virtual one ([`SimClock`]), and
-//! [`realtime_bracket`], which relates the kernel's wall-clock stamps to it.
+//! [`realtime_bracket`], which relates the kernel's wall-clock stamps to it, and [`Timebase`], by which
+//! two processes know whether they share it.
 //!
 //! [`parse_duration`] reads a span as people write it.
 //!
@@ -21,11 +22,13 @@ mod machine;
 mod nanos;
 mod parse;
 mod sim;
+mod timebase;
 
 pub use machine::{Bracket, MonotonicClock, realtime_bracket, thread_cpu_time};
 pub use nanos::{Arrival, Nanos};
 pub use parse::{DurationError, parse_duration};
 pub use sim::SimClock;
+pub use timebase::Timebase;
 
 /// A source of the current time.
 pub trait Clock {

@@ -1,6 +1,7 @@
 use std::fs;
 use std::path::Path;
 
+use ridgeline_clock::{Nanos, Timebase, realtime_bracket};
 use serde::{Deserialize, Serialize};
 
 /// The machine that the client ran on, as far as it tells: what is unknown is `None`.
@@ -28,6 +29,42 @@ pub struct Environment {
     pub nofile_hard: Option<u64>,
     /// What the kernel reads its clock from.
     pub clocksource: Option<String>,
+    /// The clock of the run's stamps; `None` in reports of versions that did not say.
+    #[serde(default)]
+    pub clock: Option<RunClock>,
+}
+
+/// Where the stamps of a run stand on the clocks of its machine: what another program's stamps can be
+/// compared by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunClock {
+    /// Which boot the monotonic clock counts from (see [`Timebase`]).
+    pub boot_id: Option<String>,
+    /// The time namespace it is read in.
+    pub time_namespace: Option<String>,
+    /// When the run began, on `CLOCK_MONOTONIC`: what the stamps of records count from.
+    pub start_monotonic_ns: u64,
+    /// The same on the wall clock: ns since 1970. Read when the run was over: a wall clock that was set
+    /// meanwhile moved it.
+    pub start_realtime_ns: u64,
+    /// The largest error of the wall clock's reading against the monotonic one. How far the wall clock
+    /// is from the world's, nobody here knows.
+    pub realtime_error_ns: u64,
+}
+
+impl RunClock {
+    /// Of a run that began at `started`, by this machine's clocks as they are now.
+    #[must_use]
+    pub fn of(started: Nanos) -> Self {
+        let (timebase, bracket) = (Timebase::read(), realtime_bracket());
+        Self {
+            boot_id: timebase.boot_id,
+            time_namespace: timebase.time_namespace,
+            start_monotonic_ns: started.0,
+            start_realtime_ns: (started + bracket.offset).0,
+            realtime_error_ns: bracket.error.0,
+        }
+    }
 }
 
 impl Environment {
@@ -62,6 +99,7 @@ impl Environment {
             nofile_soft,
             nofile_hard,
             clocksource: word("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            clock: None,
         }
     }
 }

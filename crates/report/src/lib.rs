@@ -1,8 +1,9 @@
 //! What a run leaves behind: records, `report.json` and the console's page.
 //!
 //! What this is: [`records`] (one line per request, written while the run goes on), [`Report`] (what
-//! a run found, with its verdict, built from the engine's result) with the file it is kept in, and
-//! [`console::render`] (the same for a person).
+//! a run found, with its verdict, built from the engine's result) with the file it is kept in,
+//! [`console::render`] (the same for a person), and [`truth`] (what was measured against what the mock
+//! server did).
 //!
 //! What this is not: a terminal or a network. It reads a clock only to flush records in time, writes
 //! files, and hands out text; printing is the caller's.
@@ -28,9 +29,10 @@ pub mod records;
 mod report;
 #[cfg(test)]
 mod samples;
+pub mod truth;
 
 pub use build::Context;
-pub use environment::Environment;
+pub use environment::{Environment, RunClock};
 pub use file::{REPORT, ReportError, read_json, write_json, write_whole};
 pub use report::{
     Harness, LoadFigures, LoadKind, Program, RecordFigures, Report, SCHEMA, ShardFigures,

@@ -13,7 +13,7 @@ use ridgeline_schedule::{Pattern, ScheduleSpec, Stage, StopRule};
 use ridgeline_wire::openai::EndpointType;
 use ridgeline_workload::Order;
 
-use crate::{Context, Environment, Report};
+use crate::{Context, Environment, Report, RunClock};
 
 /// The start of the measured phase.
 pub(crate) const START: Nanos = Nanos::from_secs(1_000);
@@ -239,6 +239,7 @@ pub(crate) fn context(plan: &Plan) -> Context<'_> {
         model: "mock".to_owned(),
         environment: Environment {
             driver: "uring".to_owned(),
+            clock: Some(RunClock::of(START)),
             ..Environment::default()
         },
         version: "0.1.0".to_owned(),

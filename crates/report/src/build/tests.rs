@@ -33,7 +33,11 @@ const KEYS: &[(&str, &str)] = &[
     (
         "/environment",
         "kernel cpu_model cores governor congestion_control driver somaxconn port_range \
-         nofile_soft nofile_hard clocksource",
+         nofile_soft nofile_hard clocksource clock",
+    ),
+    (
+        "/environment/clock",
+        "boot_id time_namespace start_monotonic_ns start_realtime_ns realtime_error_ns",
     ),
     ("/target", "url model endpoint_type streaming"),
     ("/verdict", "status limited_by reasons"),

@@ -3,6 +3,7 @@
 
 mod table;
 mod text;
+mod truth;
 
 use ridgeline_clock::Nanos;
 use ridgeline_metrics::verdict::{LimitedBy, Reason, Status, Unit};
@@ -10,6 +11,7 @@ use ridgeline_metrics::{Attainment, Goodput};
 
 use crate::{LoadFigures, LoadKind, Report};
 use text::{bytes_per_s, clean, columns, count, mean, number, percent, shorten, span, wrap};
+pub use truth::truth;
 
 /// The page keeps to these widths, whatever the terminal has.
 const WIDTH_MIN: usize = 80;
