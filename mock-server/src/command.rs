@@ -47,6 +47,12 @@ pub fn command(args: &MockServerArgs) -> Result<u8, ServerError> {
     if served.lateness.writes() > 0 {
         say(format_args!("{}", served.lateness))?;
     }
+    if args.truth.truth.is_some() {
+        say(format_args!(
+            "truth: {} lines, {} dropped",
+            served.truth_lines, served.truth_dropped
+        ))?;
+    }
     say(format_args!(
         "served {} requests on {} connections: {} refused, {} cut off, {} of them by the end, {} tokens",
         served.requests,

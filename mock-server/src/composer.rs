@@ -147,6 +147,11 @@ impl Composer {
         }
     }
 
+    /// Whose words are used where a request names none.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.config.dialect
+    }
+
     /// Answers from now on as `config` says. Serial numbers go on.
     pub(crate) fn take_up(&mut self, config: &ServerConfig) {
         let (serial, voices_made) = (self.serial, self.voices_made);

@@ -1,4 +1,5 @@
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 use ridgeline_clock::Nanos;
 
@@ -26,6 +27,8 @@ pub struct ServerConfig {
     pub dialect: Dialect,
     /// What goes wrong on purpose.
     pub faults: Faults,
+    /// The file to write down every request and write in.
+    pub truth: Option<PathBuf>,
     /// What bounds memory.
     pub limits: Limits,
 }
@@ -41,6 +44,7 @@ impl Default for ServerConfig {
             late_over: Nanos::from_millis(1),
             dialect: Dialect::default(),
             faults: Faults::default(),
+            truth: None,
             limits: Limits::default(),
         }
     }
@@ -65,7 +69,8 @@ pub enum Mode {
 /// What bounds memory, per shard.
 ///
 /// The sum, worst case: `connections_max` times (`head_bytes_max` + twice `body_bytes_max` +
-/// `queued_bytes_max` + one write), and once `cache_bytes_max` and one prebuilt answer. In use, a
+/// `queued_bytes_max` + one write), and once `cache_bytes_max`, one prebuilt answer and, under `truth`,
+/// the queue to its writer. In use, a
 /// connection holds its last request and what its peer has not read yet: measured with 40,000 of them
 /// on io_uring, 0.6 KB when nothing was asked yet, 1.2 KB after a small request, 1.9 KB after a chat
 /// of 0.6 KB; and 0.8 KB for each of `connections_max`, from the start.
@@ -97,6 +102,9 @@ pub struct Limits {
     pub cache_bytes_max: usize,
     /// Heads that came in pieces, bytes, all connections together. Past it: 414 or 431.
     pub carry_bytes_max: usize,
+    /// What the truth file's writer has not taken yet, in pieces of 64 bytes: one for each write, about
+    /// three more for each request. Past it requests have no line there, and are counted.
+    pub truth_queued_max: usize,
     /// How long a connection that was refused (413, 431, malformed) is kept open for its peer to
     /// read why, before it is reset.
     pub linger_max: Nanos,
@@ -116,6 +124,7 @@ impl Default for Limits {
             write_bytes_max: 16 << 10,
             cache_bytes_max: 64 << 20,
             carry_bytes_max: 64 << 20,
+            truth_queued_max: 1 << 16,
             linger_max: Nanos::from_secs(2),
         }
     }

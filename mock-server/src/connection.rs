@@ -22,6 +22,7 @@ use crate::refusal::Refusal;
 use crate::repeat::Repeat;
 use crate::route::Route;
 use crate::timers::Timers;
+use crate::truth;
 use crate::wording::{Dialect, Reply, UnknownDialect};
 
 /// What the connections of a shard share.
@@ -253,7 +254,7 @@ impl Connection {
             && let Some((reading, body)) = shared.repeat.recall(bytes)
         {
             self.begin(shared, reading);
-            self.complete(shared, body, arrival.at);
+            self.complete(shared, body, arrival);
             self.pump(shared, commands, arrival.reaped);
             return;
         }
@@ -286,11 +287,11 @@ impl Connection {
                     }
                 }
                 Ok(Some(RequestPart::End)) => {
-                    self.complete(shared, std::mem::take(&mut whole), arrival.at);
+                    self.complete(shared, std::mem::take(&mut whole), arrival);
                 }
                 Err(error) => {
                     let refusal = Refusal::request(error.status, error.reason);
-                    self.refuse(shared, &refusal, arrival.at);
+                    self.refuse(shared, &refusal, arrival);
                 }
             }
         }
@@ -382,7 +383,7 @@ impl Connection {
     }
 
     /// The request is there, all of it. Its body is `whole`, unless it came in pieces.
-    fn complete(&mut self, shared: &mut Shared, whole: &[u8], at: Nanos) {
+    fn complete(&mut self, shared: &mut Shared, whole: &[u8], arrival: Arrival) {
         let Some(Reading {
             route,
             mut reply,
@@ -394,7 +395,9 @@ impl Connection {
             return;
         };
         let ticket = self.ticket();
-        let mut account = Account::new(ticket.serial, at, reply.request_id);
+        let named = dialect.and_then(Result::ok);
+        let spoken = named.unwrap_or_else(|| shared.composer.dialect());
+        let mut account = Account::new(ticket, arrival, reply.request_id, spoken);
         let work = match route {
             _ if shared.is_draining => {
                 reply.keep_alive = false;
@@ -403,7 +406,9 @@ impl Connection {
                     "This server takes no more requests: it is ending",
                 ))
             }
-            Route::Generate(_) | Route::Health if let Some(left) = shared.startup.left(at) => {
+            Route::Generate(_) | Route::Health
+                if let Some(left) = shared.startup.left(arrival.at) =>
+            {
                 Err(not_ready(left))
             }
             Route::Generate(endpoint) => self
@@ -523,7 +528,7 @@ impl Connection {
     }
 
     /// Answers an unfinished request with an error, and reads no further.
-    fn refuse(&mut self, shared: &mut Shared, refusal: &Refusal, at: Nanos) {
+    fn refuse(&mut self, shared: &mut Shared, refusal: &Refusal, arrival: Arrival) {
         let request_id = match self.reading.take() {
             Some(reading) => reading.reply.request_id,
             None => {
@@ -538,7 +543,12 @@ impl Connection {
             keep_alive: false,
             chunks: true,
         };
-        let mut account = Account::new(self.ticket().serial, at, request_id);
+        let mut account = Account::new(
+            self.ticket(),
+            arrival,
+            request_id,
+            shared.composer.dialect(),
+        );
         account.status = refusal.status;
         self.owe(account, reply, true, work);
         self.phase = Phase::Deaf;
@@ -603,7 +613,9 @@ impl Connection {
     fn send(&mut self, commands: &mut Commands, head: Vec<u8>, body: Bytes, note: Option<Note>) {
         self.sends += 1;
         self.queued_bytes += head.len();
-        self.notes.push_back(note);
+        let bytes = u32::try_from(head.len() + body.len()).unwrap_or(u32::MAX);
+        self.notes
+            .push_back(note.map(|note| Note { bytes, ..note }));
         commands.send(self.token, head, body);
     }
 
@@ -636,14 +648,31 @@ impl Connection {
             // Whoever ended its side waits for nothing that will come.
             Ending::Hang if self.ended => self.hang_up(commands),
             Ending::Hang => {}
-            Ending::Fin => self.hang_up(commands),
-            Ending::Reset if self.sends > 0 => self.phase = Phase::Resetting,
+            Ending::Fin => {
+                self.note_ending(truth::Ending::Closed);
+                self.hang_up(commands);
+            }
             Ending::Reset => {
-                commands.close(self.token, Close::Reset);
-                self.phase = Phase::Closing;
+                self.note_ending(truth::Ending::Reset);
+                if self.sends > 0 {
+                    self.phase = Phase::Resetting;
+                } else {
+                    commands.close(self.token, Close::Reset);
+                    self.phase = Phase::Closing;
+                }
             }
         }
         true
+    }
+
+    /// A fault ends the connection so, unless the answer's line is written already.
+    fn note_ending(&mut self, ending: truth::Ending) {
+        let serial = self.exchanges.front().map(|exchange| exchange.serial);
+        if let Some(account) = self.accounts.front_mut()
+            && Some(account.serial) == serial
+        {
+            account.ending = Some(ending);
+        }
     }
 
     /// The oldest answer is sent, all of it. Returns whether it was the connection's last.

@@ -164,6 +164,7 @@ impl Exchange {
                 let note = Note {
                     due: self.arrived,
                     load,
+                    bytes: 0,
                     last,
                 };
                 Say::Send {
@@ -241,6 +242,7 @@ impl Paced {
         let mut note = Note {
             due: arrived,
             load: std::mem::take(&mut self.held_back),
+            bytes: 0,
             last: false,
         };
         let mut out = means.buffers.take();
@@ -441,9 +443,13 @@ impl Paced {
             Next::Due(at) | Next::Ask(at) => return Say::Later(at),
         };
         let mut body = means.buffers.take();
+        let mut load = Load::default();
         let content = self
             .voice
-            .complete(&mut body, &self.stamp, &self.answer, |_| {});
+            .complete(&mut body, &self.stamp, &self.answer, |step| load.add(step));
+        if content == Content::Json {
+            load = Load::whole(&self.answer);
+        }
         let http = self.voice.http();
         let framing = http.complete(&mut body, content, reply.chunks);
         let mut out = means.buffers.take();
@@ -456,7 +462,8 @@ impl Paced {
             body: Bytes::new(),
             note: Note {
                 due,
-                load: Load::whole(&self.answer),
+                load,
+                bytes: 0,
                 last: true,
             },
         }
@@ -483,6 +490,7 @@ impl Pieces {
             Note {
                 due: self.note.due,
                 load: Load::default(),
+                bytes: 0,
                 last: false,
             }
         } else {
@@ -519,6 +527,7 @@ fn play(script: &mut Script, now: Nanos) -> Say {
             note: Note {
                 due: write.due,
                 load: write.load,
+                bytes: 0,
                 last,
             },
         },

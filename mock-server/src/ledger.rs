@@ -2,29 +2,39 @@
 
 use std::sync::Arc;
 
-use ridgeline_clock::Nanos;
+use ridgeline_clock::{Arrival, Nanos};
+use ridgeline_net::Token;
 
 use crate::answer::{Answer, Finish, Step};
 use crate::control::Control;
 use crate::fault::Kind;
 use crate::gauges::{Family, Finished, Gauges};
 use crate::id::Id;
-use crate::pace::Lateness;
+use crate::pace::{Lateness, Ticket};
 use crate::served::Served;
+use crate::truth::{Begun, Ended, Ending, Entry, Recorder, Wrote};
+use crate::wording::Dialect;
 
 /// What is in a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     pub(crate) tokens: u32,
-    /// Events with non-empty text, reasoning or tool-call delta; 1 for a whole answer with any.
+    /// Events with non-empty text, reasoning or tool-call delta of choice 0, which clients count; 1 for a
+    /// whole answer with any.
     pub(crate) content_events: u32,
 }
 
 impl Load {
     pub(crate) fn add(&mut self, step: &Step<'_>) {
-        if let Step::Delta { tokens, part, .. } = step {
+        if let Step::Delta {
+            choice,
+            tokens,
+            part,
+            ..
+        } = step
+        {
             self.tokens += tokens;
-            self.content_events += u32::from(part.is_content());
+            self.content_events += u32::from(*choice == 0 && part.is_content());
         }
     }
 
@@ -44,21 +54,26 @@ pub(crate) struct Note {
     /// When it should have been sent: the earliest time that anything in it was due.
     pub(crate) due: Nanos,
     pub(crate) load: Load,
+    /// Its length; known when it is sent.
+    pub(crate) bytes: u32,
     /// The answer's last.
     pub(crate) last: bool,
 }
 
 /// One answer, from its request's arrival until its last write is handed over.
 #[derive(Clone, Copy, Debug)]
-#[expect(dead_code, reason = "kept for the truth file and the metrics")]
 pub(crate) struct Account {
+    pub(crate) connection: Token,
     /// Which request of its connection: [`crate::pace::Ticket::serial`].
     pub(crate) serial: u64,
     /// The arrival of the request's last byte.
     pub(crate) arrived: Nanos,
+    /// When that was taken from the kernel.
+    pub(crate) reaped: Nanos,
     /// When it left the queue.
     pub(crate) started: Option<Nanos>,
     pub(crate) request_id: Id,
+    pub(crate) dialect: Dialect,
     /// Of the response.
     pub(crate) status: u16,
     /// What was wrong with it on purpose.
@@ -71,6 +86,10 @@ pub(crate) struct Account {
     pub(crate) writes: u32,
     /// What was asked for, if that was understood and is answered.
     pub(crate) order: Option<Order>,
+    /// How the fault ends it, if it does more than to stop.
+    pub(crate) ending: Option<Ending>,
+    /// Its line in the truth file.
+    entry: Option<Entry>,
 }
 
 /// What of an answer is known beforehand.
@@ -98,10 +117,13 @@ impl Order {
 }
 
 impl Account {
-    pub(crate) fn new(serial: u64, arrived: Nanos, request_id: Id) -> Self {
+    pub(crate) fn new(ticket: Ticket, arrival: Arrival, request_id: Id, dialect: Dialect) -> Self {
         Self {
-            serial,
-            arrived,
+            connection: ticket.token,
+            serial: ticket.serial,
+            arrived: arrival.at,
+            reaped: arrival.reaped,
+            dialect,
             started: None,
             request_id,
             status: 200,
@@ -111,6 +133,8 @@ impl Account {
             load: Load::default(),
             writes: 0,
             order: None,
+            ending: None,
+            entry: None,
         }
     }
 
@@ -123,6 +147,46 @@ impl Account {
             self.last_token = Some(at);
         }
     }
+
+    /// Writes down that `note` was handed over, and the end of the answer with its last write.
+    fn record(&mut self, recorder: &mut Recorder, note: &Note, at: Nanos) {
+        let mut entry = self.entry(recorder);
+        let wrote = Wrote {
+            at,
+            due: note.due,
+            bytes: note.bytes,
+            tokens: note.load.tokens,
+            content_events: note.load.content_events,
+        };
+        recorder.write(&mut entry, &wrote);
+        self.entry = Some(entry);
+        if note.last {
+            self.close(recorder, Ending::Complete);
+        }
+    }
+
+    /// Writes down how the answer ended.
+    fn close(&self, recorder: &mut Recorder, ending: Ending) {
+        let ended = Ended {
+            started: self.started,
+            status: (self.writes > 0).then_some(self.status),
+            dialect: self.dialect,
+            fault: self.fault,
+            ending: self.ending.unwrap_or(ending),
+        };
+        let entry = self.entry(recorder);
+        recorder.end(entry, &ended);
+    }
+
+    fn entry(&self, recorder: &mut Recorder) -> Entry {
+        let begun = Begun {
+            request_id: self.request_id.as_bytes(),
+            connection: self.connection,
+            arrival: self.arrived,
+            reaped: self.reaped,
+        };
+        self.entry.unwrap_or_else(|| recorder.begin(&begun))
+    }
 }
 
 /// Counts what a shard does.
@@ -133,6 +197,10 @@ pub(crate) struct Ledger {
     control: Arc<Control>,
     /// Which of the shards.
     pub(crate) number: usize,
+    /// Where everything is written down, if it is.
+    pub(crate) truth: Option<Recorder>,
+    /// The server ends: what is cut off now, it cuts off itself.
+    pub(crate) stopping: bool,
 }
 
 impl Ledger {
@@ -143,6 +211,8 @@ impl Ledger {
             lateness: Arc::new(Lateness::new(late_over)),
             control,
             number,
+            truth: None,
+            stopping: false,
         }
     }
 
@@ -160,6 +230,9 @@ impl Ledger {
         account.add(note, at);
         self.served.tokens += u64::from(note.load.tokens);
         self.served.answers += u64::from(note.last);
+        if let Some(recorder) = &mut self.truth {
+            account.record(recorder, note, at);
+        }
         // What is due when its request arrives has no time of its own: it is sent at once.
         if note.due > account.arrived {
             let is_late = self.lateness.count(note.due, at);
@@ -249,6 +322,14 @@ impl Ledger {
     /// The connection went away before all of the answer was handed over.
     pub(crate) fn cut(&mut self, account: &Account, _: Nanos) {
         self.served.answers_cut += 1;
+        if let Some(recorder) = &mut self.truth {
+            let ending = if self.stopping {
+                Ending::Stopped
+            } else {
+                Ending::Peer
+            };
+            account.close(recorder, ending);
+        }
         if account.order.is_some() && account.fault.is_none() {
             self.gauges()
                 .add_by(Family::Success, Finished::Abort as usize);

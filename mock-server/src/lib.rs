@@ -29,6 +29,7 @@
 //!   (longest runs without ASCII white space) of all messages or of the prompt, or of token ids.
 //! - `X-Request-Id` is echoed if it has at most 128 visible bytes. A modelled answer's `id` is that
 //!   of its request if it is plain, else a serial number; prebuilt answers share one `id`.
+//! - Under `--truth` every request and write is written down, with its time: see [`truth`].
 //! - Requests may be pipelined, and cut anywhere. A peer that ends its side still gets its answers;
 //!   one that goes away frees its slot at once, or with the first send that fails.
 //!
@@ -77,6 +78,7 @@ mod run;
 mod served;
 mod server;
 mod timers;
+pub mod truth;
 mod wording;
 
 pub use answer::{text, token};
@@ -91,4 +93,5 @@ pub use pace::{
 pub use run::{DriverKind, Placement, Running, ServerError, Stopper, start};
 pub use served::Served;
 pub use server::{Server, serve};
+pub use truth::TruthArgs;
 pub use wording::Dialect;

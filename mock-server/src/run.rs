@@ -1,10 +1,11 @@
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use ridgeline_clock::realtime_bracket;
+use ridgeline_clock::{Timebase, realtime_bracket};
 use ridgeline_net::{Driver, DriverError, Peer, raise_descriptor_limit};
 use ridgeline_net_epoll::{EpollConfig, EpollDriver};
 use ridgeline_net_uring::{UringConfig, UringDriver};
@@ -14,6 +15,7 @@ use crate::config::{Limits, Mode, ServerConfig};
 use crate::control::{Control, Phase};
 use crate::served::Served;
 use crate::server::{Server, serve};
+use crate::truth::{Header, Recorder, TruthCounts, TruthFile};
 
 /// Which driver to serve with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -136,6 +138,14 @@ pub enum ServerError {
     /// The list of cores names none.
     #[error("no core to serve on: name at least one, or none of them by `none`")]
     NoCores,
+    /// The truth file can't be made.
+    #[error("cannot write the truth to {}: {source}", path.display())]
+    Truth {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
     /// A thread can't be pinned.
     #[error("cannot pin a thread to core {0}: is it one of those that this process may use?")]
     Pin(usize),
@@ -161,6 +171,8 @@ pub struct Running {
     connections_max: u32,
     control: Arc<Control>,
     shards: Vec<JoinHandle<Result<Served, ServerError>>>,
+    /// Ends when no shard has a recorder any more.
+    truth: Option<JoinHandle<TruthCounts>>,
 }
 
 /// Stops a server from another thread, any number of times.
@@ -261,7 +273,9 @@ pub(crate) fn start_with(
         connections_max,
         control,
         shards: Vec::new(),
+        truth: None,
     };
+    let mut recorders = running.write_truth(&places)?.into_iter();
     let share_port = places.len() > 1;
     for (number, core) in places.into_iter().enumerate() {
         // Any port, where that was asked for, is chosen by the first shard.
@@ -271,6 +285,7 @@ pub(crate) fn start_with(
             share_port,
             core,
             control: Arc::clone(&running.control),
+            recorder: recorders.next(),
         };
         running.add(shard, backend)?;
     }
@@ -297,12 +312,13 @@ struct Shard {
     share_port: bool,
     core: Option<usize>,
     control: Arc<Control>,
+    recorder: Option<Recorder>,
 }
 
 impl Shard {
     /// Pins the thread and serves. Tells `ready` where, once it listens.
     fn run(
-        self,
+        mut self,
         backend: Backend,
         ready: &mpsc::Sender<SocketAddr>,
     ) -> Result<Served, ServerError> {
@@ -330,12 +346,10 @@ impl Shard {
         }
     }
 
-    /// Kernel stamps keep modelled times from the request's arrival even when the server is busy.
-    /// An instant answer has no times, and stamps would cost it speed.
     fn uring(&self) -> UringConfig {
         let config = self.control.config();
         UringConfig {
-            rx_timestamps: matches!(config.mode, Mode::Model(_)),
+            rx_timestamps: rx_timestamps(&config),
             reuse_port: self.share_port,
             ..UringConfig::new(config.limits.connections_max)
         }
@@ -350,12 +364,13 @@ impl Shard {
     }
 
     fn serve<D: Driver>(
-        &self,
+        &mut self,
         mut driver: D,
         ready: &mpsc::Sender<SocketAddr>,
     ) -> Result<Served, ServerError> {
         let epoch = realtime_bracket().offset;
         let mut server = Server::of(Arc::clone(&self.control), self.number, epoch);
+        server.record(self.recorder.take());
         let address = match driver.listen(&Peer::Tcp(self.listen))? {
             Peer::Tcp(address) => address,
             Peer::Unix(_) => self.listen,
@@ -368,7 +383,47 @@ impl Shard {
     }
 }
 
+/// Kernel stamps keep modelled times from the request's arrival even when the server is busy, and are
+/// part of the truth. An instant answer has no times, and stamps would cost it speed.
+fn rx_timestamps(config: &ServerConfig) -> bool {
+    matches!(config.mode, Mode::Model(_)) || config.truth.is_some()
+}
+
 impl Running {
+    /// Starts the truth file, if one is asked for. A recorder for each thread of `places`.
+    fn write_truth(&mut self, places: &[Option<usize>]) -> Result<Vec<Recorder>, ServerError> {
+        let config = self.control.config();
+        let Some(path) = &config.truth else {
+            return Ok(Vec::new());
+        };
+        let failed = |source| ServerError::Truth {
+            path: path.clone(),
+            source,
+        };
+        let realtime = realtime_bracket();
+        let header = Header {
+            driver: self.driver,
+            rx_timestamps: self.driver == Backend::Uring.name() && rx_timestamps(&config),
+            timebase: Timebase::read(),
+            start: realtime.at,
+            realtime,
+        };
+        let mut file = TruthFile::create(path, &header).map_err(failed)?;
+        let limits = &config.limits;
+        let requests = limits.connections_max as usize;
+        let recorders = places
+            .iter()
+            .map(|_| file.recorder(limits.truth_queued_max, requests));
+        let recorders = recorders.collect();
+        let tell = |text: &str| {
+            // Without a stderr there is nobody to tell.
+            let _ = writeln!(io::stderr().lock(), "{text}");
+        };
+        let cores = places.iter().flatten().copied().collect();
+        self.truth = Some(file.write(cores, tell).map_err(failed)?);
+        Ok(recorders)
+    }
+
     /// Starts a thread, and waits until it listens.
     fn add(&mut self, shard: Shard, backend: Backend) -> Result<(), ServerError> {
         let (ready, started) = mpsc::channel();
@@ -451,7 +506,13 @@ impl Running {
     /// # Errors
     /// The first error of a shard.
     pub fn join(mut self) -> Result<Served, ServerError> {
-        self.join_all()
+        let mut served = self.join_all()?;
+        if let Some(truth) = self.truth.take() {
+            let counts = truth.join().map_err(|_| ServerError::Panicked)?;
+            served.truth_lines = counts.lines;
+            served.truth_dropped = counts.dropped;
+        }
+        Ok(served)
     }
 
     fn join_all(&mut self) -> Result<Served, ServerError> {
@@ -473,6 +534,9 @@ impl Drop for Running {
         for shard in self.shards.drain(..) {
             // Whoever wanted to know how it ended would have called `stop`.
             let _ = shard.join();
+        }
+        if let Some(truth) = self.truth.take() {
+            let _ = truth.join();
         }
     }
 }

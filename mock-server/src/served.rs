@@ -24,6 +24,11 @@ pub struct Served {
     pub faults: FaultCounts,
     /// How late writes were.
     pub lateness: LateTally,
+    /// Requests that have a line in the truth file, and those that have none because its writer did not
+    /// keep up or could not write.
+    pub truth_lines: u64,
+    /// See [`Served::truth_lines`].
+    pub truth_dropped: u64,
 }
 
 impl Served {
@@ -39,5 +44,7 @@ impl Served {
         self.tokens += other.tokens;
         self.faults.merge(&other.faults);
         self.lateness.merge(&other.lateness);
+        self.truth_lines += other.truth_lines;
+        self.truth_dropped += other.truth_dropped;
     }
 }

@@ -20,6 +20,7 @@ use crate::repeat::Repeat;
 use crate::run::{ServerError, Stopper};
 use crate::served::Served;
 use crate::timers::Timers;
+use crate::truth::Recorder;
 
 /// One shard of the server: the connections of one driver, and their answers.
 ///
@@ -84,6 +85,11 @@ impl Server {
         }
     }
 
+    /// Has every request and write told to `recorder`.
+    pub(crate) fn record(&mut self, recorder: Option<Recorder>) {
+        self.shared.ledger.truth = recorder;
+    }
+
     /// Does everything that is due at `now`. Returns when the next thing will be;
     /// [`Nanos::MAX`]: when something arrives, not before.
     pub fn step(&mut self, now: Nanos, commands: &mut Commands) -> Nanos {
@@ -123,6 +129,7 @@ impl Server {
 
     /// Ends every connection; what is queued is still sent. For the server's own end.
     pub fn hang_up(&mut self, commands: &mut Commands) {
+        self.shared.ledger.stopping = true;
         for connection in &mut self.connections {
             self.shared.ledger.served.answers_abandoned += connection.owed();
             connection.hang_up(commands);

@@ -13,6 +13,7 @@ use crate::config::{Limits, Mode, ServerConfig};
 use crate::fault::FaultArgs;
 use crate::pace::{PaceArgs, Packing};
 use crate::run::{Running, ServerError, start_with};
+use crate::truth::TruthArgs;
 
 /// The flags of the mock server, the same for its own binary and for `ridgeline mock-server`.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,6 +36,9 @@ pub struct MockServerArgs {
     /// What goes wrong on purpose.
     #[command(flatten)]
     pub fault: FaultArgs,
+    /// What is written down.
+    #[command(flatten)]
+    pub truth: TruthArgs,
 }
 
 /// `--mode`.
@@ -73,6 +77,7 @@ impl MockServerArgs {
             late_over: self.pace.late_over,
             dialect: self.answer.dialect,
             faults: self.fault.faults.clone(),
+            truth: self.truth.truth.clone(),
             limits: Limits::default(),
         })
     }

@@ -193,7 +193,8 @@ impl Differences {
     ) -> Self {
         let mut found = Self::default();
         let writes = &request.writes;
-        found.lateness.extend(writes.iter().filter_map(|write| {
+        let with_tokens = writes.iter().filter(|write| write.tokens > 0);
+        found.lateness.extend(with_tokens.filter_map(|write| {
             let due = write.due_ns?;
             Some(difference(write.submitted_ns, due))
         }));

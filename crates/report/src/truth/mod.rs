@@ -123,7 +123,7 @@ pub struct Joined {
     pub request_one_way_ns: Option<Spread>,
     /// From the server's write of the first content event to its arrival at the client.
     pub first_token_one_way_ns: Option<Spread>,
-    /// How late the server's writes were: after their due time; of those that had one.
+    /// How late the server's writes of tokens were: after their due time.
     pub write_lateness_ns: Option<Spread>,
     /// Requests by the fault that was injected (`none`: no fault), then by what the client recorded:
     /// `ok`, `cancelled`, the kind of an error, or `sent_again` for an attempt that the client repeated.

@@ -231,10 +231,7 @@ fn a_join_is_exact() {
     // The server started 100 ns before the run: its 1,000 are the run's 900, its 21,500 are 21,400.
     assert_eq!(joined.request_one_way_ns, only(400));
     assert_eq!(joined.first_token_one_way_ns, only(600));
-    assert_eq!(
-        joined.write_lateness_ns,
-        Spread::of(&mut [100, 500, 700, 800])
-    );
+    assert_eq!(joined.write_lateness_ns, Spread::of(&mut [500, 700]));
     let clock = joined.clock.as_ref().unwrap();
     assert_eq!(
         (clock.kind, clock.offset_ns, clock.error_ns),
