@@ -261,6 +261,64 @@ fn naive(pair: &Pair, found: &Value, what: &str) {
 }
 
 #[test]
+fn every_fault_stands_beside_what_was_recorded_of_it() {
+    let faults = [
+        "status-503",
+        "reset-mid-event",
+        "error-event",
+        "fin-before-head",
+    ];
+    let rules = [
+        "status-503@every=3",
+        "reset-mid-event@every=5",
+        "error-event@every=7",
+        "fin-before-head@every=4",
+    ];
+    let server: Vec<&str> = rules
+        .iter()
+        .flat_map(|rule| ["--fault", rule])
+        .chain([
+            "--time-to-first-token",
+            "1ms",
+            "--inter-token-latency",
+            "1ms",
+        ])
+        .collect();
+    let pair = pair(&server, &["--save-events"]);
+    let (found, page) = joined(&pair);
+    let truth = lines(&pair.truth);
+    let injected = |fault: &str| {
+        let lines = truth.iter().filter(|line| line["fault"] == fault);
+        lines.count() as u64
+    };
+    for (fault, kinds) in faults.into_iter().zip([
+        &["http_status"][..],
+        &["truncated"],
+        &["in_band"],
+        // A connection that was used before is tried again.
+        &["reset", "sent_again"],
+    ]) {
+        let recorded = found["faults"][fault].as_object().unwrap();
+        let counts = recorded.values().map(|count| count.as_u64().unwrap());
+        assert_eq!(counts.sum::<u64>(), injected(fault), "{fault}: {page}");
+        let strange = recorded.keys().find(|kind| !kinds.contains(&kind.as_str()));
+        assert_eq!(strange, None, "{fault}: {page}");
+    }
+    assert_eq!(found["requests"]["matched"], REQUESTS, "{page}");
+    assert_eq!(found["requests"]["ambiguous"], 0, "{page}");
+    for line in &truth {
+        let ended = match line["fault"].as_str() {
+            Some("reset-mid-event") => "reset",
+            Some("fin-before-head") => "closed",
+            _ => "complete",
+        };
+        if line["fault"].is_string() {
+            assert_eq!(line["ended"], ended, "{line}");
+        }
+    }
+}
+
+#[test]
 fn what_is_missing_is_said_and_the_rest_is_printed() {
     let pair = pair(&["--mode", "instant"], &[]);
     let (found, page) = joined(&pair);

@@ -647,7 +647,8 @@ impl Connection {
             Ending::KeepAlive => return self.finish(shared, commands, now),
             // Whoever ended its side waits for nothing that will come.
             Ending::Hang if self.ended => self.hang_up(commands),
-            Ending::Hang => {}
+            // It ends when the peer has enough of it.
+            Ending::Hang => self.note_ending(truth::Ending::Peer),
             Ending::Fin => {
                 self.note_ending(truth::Ending::Closed);
                 self.hang_up(commands);
