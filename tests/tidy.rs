@@ -28,7 +28,15 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "mock-server",
-        &["clock", "wire", "schedule", "net", "net-uring", "net-epoll"],
+        &[
+            "clock",
+            "wire",
+            "schedule",
+            "workload",
+            "net",
+            "net-uring",
+            "net-epoll",
+        ],
     ),
     ("perf", &["clock"]),
     ("xtask", &[]),

@@ -5,8 +5,9 @@ use bytes::Bytes;
 use ridgeline_clock::Nanos;
 use serde_json::{Value, json};
 
-use crate::answer::{Answer, Endpoint, Step, Walk};
-use crate::ask::{Asked, parse};
+use crate::answer::{Answer, Endpoint, Output, Step, Walk};
+use crate::ask::{Asked, embeddings, parse, tokenize};
+use crate::cache::Cache;
 use crate::config::{Mode, ServerConfig};
 use crate::id::Id;
 use crate::ledger::Load;
@@ -99,6 +100,21 @@ pub(crate) struct Meaning {
     prebuilt: Option<(bool, Rc<Prebuilt>)>,
 }
 
+impl Meaning {
+    /// About the memory behind it.
+    fn bytes(&self) -> usize {
+        let outputs = self.answer.outputs.iter().map(Output::bytes);
+        outputs.sum::<usize>() + size_of_val(&*self.blocks)
+    }
+}
+
+/// What is asked for besides texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Question {
+    Embeddings,
+    Tokenize,
+}
+
 /// Turns bodies into answers.
 #[derive(Debug)]
 pub(crate) struct Composer {
@@ -108,6 +124,8 @@ pub(crate) struct Composer {
     /// By model, for each endpoint and dialect.
     voices: HashMap<(Endpoint, Dialect), HashMap<Box<str>, Rc<Voice>>>,
     voices_made: u64,
+    meanings: Cache<(Endpoint, Dialect), Meaning>,
+    replies: Cache<Question, (Rc<Prebuilt>, u32)>,
     prebuilt: HashMap<Key, Rc<Prebuilt>>,
     prebuilt_bytes: usize,
     /// Answers so far that needed an id of their own.
@@ -124,21 +142,23 @@ const VOICES_MAX: usize = 256;
 
 impl Composer {
     pub(crate) fn new(config: &ServerConfig, epoch: Nanos) -> Self {
-        let models = json!({
-            "object": "list",
-            "data": [{
-                "id": config.model,
+        let models = config.models().map(|model| {
+            json!({
+                "id": model,
                 "object": "model",
                 "created": seconds(epoch),
                 "owned_by": "ridgeline",
-                "max_model_len": config.limits.tokens_max,
-            }],
+                "max_model_len": config.context(),
+            })
         });
+        let models = json!({"object": "list", "data": models.collect::<Vec<_>>()});
         Self {
             config: config.clone(),
             epoch,
             voices: HashMap::new(),
             voices_made: 0,
+            meanings: Cache::new(config.limits.cache_bytes_max),
+            replies: Cache::new(config.limits.cache_bytes_max),
             prebuilt: HashMap::new(),
             prebuilt_bytes: 0,
             serial: 0,
@@ -170,16 +190,20 @@ impl Composer {
         Rc::clone(&self.health)
     }
 
-    /// Reads a body. `dialect`: the request's own, if it names one.
+    /// What a body means; `dialect`: the request's own, if it names one. It is read unless it is
+    /// remembered.
     pub(crate) fn read(
         &mut self,
         endpoint: Endpoint,
         dialect: Option<Dialect>,
         body: &[u8],
     ) -> Result<Meaning, Refusal> {
+        let dialect = dialect.unwrap_or(self.config.dialect);
+        if let Some(meaning) = self.meanings.get(&(endpoint, dialect), body) {
+            return Ok(meaning.clone());
+        }
         let asked = parse(endpoint, body, &self.config)?;
         let model = asked.model.as_deref().unwrap_or(&self.config.model);
-        let dialect = dialect.unwrap_or(self.config.dialect);
         let voices = self.voices.entry((endpoint, dialect)).or_default();
         let voice = match voices.get(model) {
             Some(voice) => Rc::clone(voice),
@@ -200,13 +224,38 @@ impl Composer {
             ..
         } = asked;
         dialect.bend(&mut answer);
-        Ok(Meaning {
+        let meaning = Meaning {
             voice,
             answer,
             blocks,
             seed,
             prebuilt: None,
-        })
+        };
+        let bytes = meaning.bytes();
+        self.meanings
+            .put((endpoint, dialect), body, meaning.clone(), bytes);
+        Ok(meaning)
+    }
+
+    /// The reply to a body that asks for no text, and the tokens of its prompt. It is made unless
+    /// it is remembered.
+    pub(crate) fn reply(
+        &mut self,
+        question: Question,
+        body: &[u8],
+    ) -> Result<(Rc<Prebuilt>, u32), Refusal> {
+        if let Some((prebuilt, tokens)) = self.replies.get(&question, body) {
+            return Ok((Rc::clone(prebuilt), *tokens));
+        }
+        let (reply, tokens) = match question {
+            Question::Embeddings => embeddings(body, &self.config)?,
+            Question::Tokenize => (tokenize(body, &self.config)?, 0),
+        };
+        let bytes = reply.len();
+        let prebuilt = Rc::new(Prebuilt::new(200, reply));
+        let kept = (Rc::clone(&prebuilt), tokens);
+        self.replies.put(question, body, kept, bytes);
+        Ok((prebuilt, tokens))
     }
 
     /// The id and the time of an answer to a request that was complete `at`.

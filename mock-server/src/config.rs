@@ -1,8 +1,11 @@
+use std::fmt;
+use std::iter;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use ridgeline_clock::Nanos;
 
+use crate::ask::{OutputTokens, Vocabulary};
 use crate::fault::Faults;
 use crate::pace::PaceConfig;
 use crate::wording::Dialect;
@@ -12,9 +15,18 @@ use crate::wording::Dialect;
 pub struct ServerConfig {
     /// When the tokens of an answer are sent.
     pub mode: Mode,
-    /// The model that `/v1/models` lists, and that a request without `model` gets. A request that
-    /// names another one is answered all the same, under the name it asked for.
+    /// Whether answers say what their prompts did: the last text of the user, of a chat; without a
+    /// maximum, all of it. They reason nothing and call nothing.
+    pub echo: bool,
+    /// The first model that `/v1/models` lists, and that a request without `model` gets.
     pub model: String,
+    /// More models that `/v1/models` lists.
+    pub more_models: Vec<String>,
+    /// Whether a request that names another model gets 404. Otherwise it is answered all the same,
+    /// under the name it asked for.
+    pub strict_model: bool,
+    /// The key that requests to `/v1` must bring (`Authorization: Bearer KEY`), else they get 401.
+    pub api_key: Option<ApiKey>,
     /// Tokens of an answer whose request sets no maximum.
     pub max_tokens_default: u32,
     /// How long answers under way may take to end when the server is asked to drain.
@@ -23,6 +35,16 @@ pub struct ServerConfig {
     pub startup: Nanos,
     /// A write that is later than this, behind the time it was due, is counted as late.
     pub late_over: Nanos,
+    /// How long answers are that may end by themselves.
+    pub output_tokens: OutputTokens,
+    /// Tokens of a prompt and its answer together; more get 400.
+    pub max_model_len: Option<u32>,
+    /// What counts as a token of a prompt.
+    pub vocabulary: Vocabulary,
+    /// How likely a request that offers tools gets a call for an answer, where it leaves that open.
+    pub tool_call_probability: f64,
+    /// Numbers of an embedding whose request does not say.
+    pub embedding_dimensions: u32,
     /// Whose words are used.
     pub dialect: Dialect,
     /// What goes wrong on purpose.
@@ -37,16 +59,49 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             mode: Mode::Model(PaceConfig::default()),
+            echo: false,
             model: "mock".to_owned(),
+            more_models: Vec::new(),
+            strict_model: false,
+            api_key: None,
             max_tokens_default: 64,
             drain_max: Nanos::from_secs(30),
             startup: Nanos::ZERO,
             late_over: Nanos::from_millis(1),
+            output_tokens: OutputTokens::default(),
+            max_model_len: None,
+            vocabulary: Vocabulary::default(),
+            tool_call_probability: 1.0,
+            embedding_dimensions: 1_536,
             dialect: Dialect::default(),
             faults: Faults::default(),
             truth: None,
             limits: Limits::default(),
         }
+    }
+}
+
+impl ServerConfig {
+    /// The models that are served, the first first.
+    pub(crate) fn models(&self) -> impl Iterator<Item = &str> {
+        iter::once(&self.model)
+            .chain(&self.more_models)
+            .map(String::as_str)
+    }
+
+    /// Tokens of a prompt and its answer together.
+    pub(crate) fn context(&self) -> u32 {
+        self.max_model_len.unwrap_or(self.limits.tokens_max)
+    }
+}
+
+/// A key that is not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(pub String);
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(..)")
     }
 }
 
@@ -64,6 +119,20 @@ pub enum Mode {
     /// sends everything that is due, and what follows is on time again. A whole (not streamed)
     /// answer is due when its last token is.
     Model(PaceConfig),
+}
+
+impl Mode {
+    /// Tokens of a block of a prompt, of which the prefix cache keeps whole ones; 0: nothing keeps
+    /// any.
+    pub(crate) fn block_tokens(&self) -> usize {
+        match self {
+            Self::Instant { .. } => 0,
+            Self::Model(pace) => pace
+                .kv_cache
+                .filter(|kv| kv.prefix_caching)
+                .map_or(0, |kv| kv.block_tokens as usize),
+        }
+    }
 }
 
 /// What bounds memory, per shard.

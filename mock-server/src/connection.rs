@@ -10,8 +10,8 @@ use ridgeline_wire::http1::{RequestDecoder, RequestHead, RequestPart};
 use serde_json::Value;
 
 use crate::answer::Endpoint;
-use crate::composer::{Composer, Meaning, Prebuilt};
-use crate::config::Limits;
+use crate::composer::{Composer, Meaning, Prebuilt, Question};
+use crate::config::{ApiKey, Limits};
 use crate::control::Control;
 use crate::exchange::{Buffers, Exchange, Means, Paced, Say, Work};
 use crate::fault::{Chooser, Ending, Fault, FaultError, Wish, apply};
@@ -29,6 +29,7 @@ use crate::wording::{Dialect, Reply, UnknownDialect};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
+    pub(crate) api_key: Option<ApiKey>,
     pub(crate) composer: Composer,
     pub(crate) pool: CarryPool,
     pub(crate) timers: Timers,
@@ -103,6 +104,8 @@ pub(crate) struct Reading {
     dialect: Option<Result<Dialect, UnknownDialect>>,
     /// What it says about faults, if it does.
     wish: Option<Box<Result<Wish, FaultError>>>,
+    /// It has the key, or needs none.
+    authorized: bool,
     /// The peer waits for `100 Continue` before it sends the body.
     awaits_continue: bool,
 }
@@ -114,14 +117,17 @@ impl Reading {
         self.reply.keep_alive && self.wish.is_none() && !self.awaits_continue
     }
 
-    pub(crate) fn new(head: &RequestHead<'_>) -> Self {
+    pub(crate) fn new(head: &RequestHead<'_>, api_key: Option<&ApiKey>) -> Self {
+        let route = Route::of(head.method, head.target);
         let (mut request_id, mut dialect) = (None, None);
+        let mut authorization = None;
         let (mut mock_fault, mut return_error) = (None, None);
         // One pass, and few comparisons: this is on the path of every request.
         for (name, value) in head.fields() {
             let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
             match name.len() {
                 12 if is(b"x-request-id") => request_id = request_id.or(Some(value)),
+                13 if is(b"authorization") => authorization = authorization.or(Some(value)),
                 12 if is(b"x-mock-fault") => mock_fault = mock_fault.or(Some(value)),
                 14 if is(b"x-mock-dialect") => dialect = dialect.or(Some(value)),
                 14 if is(b"x-return-error") => return_error = return_error.or(Some(value)),
@@ -134,7 +140,8 @@ impl Reading {
         let request_id = request_id.and_then(Id::new).unwrap_or(Id::EMPTY);
         Self {
             wish,
-            route: Route::of(head.method, head.target),
+            route,
+            authorized: !route.needs_key() || api_key.is_none_or(|key| bears(authorization, key)),
             reply: Reply {
                 request_id,
                 keep_alive: head.keep_alive,
@@ -270,7 +277,7 @@ impl Connection {
             {
                 Ok(None) => break,
                 Ok(Some(RequestPart::Head(head))) => {
-                    let reading = Reading::new(&head);
+                    let reading = Reading::new(&head, shared.api_key.as_ref());
                     if is_start {
                         let read = &before[..before.len() - input.len()];
                         shared.repeat.remember(read, &head, &reading);
@@ -384,63 +391,20 @@ impl Connection {
 
     /// The request is there, all of it. Its body is `whole`, unless it came in pieces.
     fn complete(&mut self, shared: &mut Shared, whole: &[u8], arrival: Arrival) {
-        let Some(Reading {
-            route,
-            mut reply,
-            dialect,
-            wish,
-            ..
-        }) = self.reading.take()
-        else {
+        let Some(mut reading) = self.reading.take() else {
             return;
         };
         let ticket = self.ticket();
-        let named = dialect.and_then(Result::ok);
+        let named = reading.dialect.and_then(Result::ok);
         let spoken = named.unwrap_or_else(|| shared.composer.dialect());
-        let mut account = Account::new(ticket, arrival, reply.request_id, spoken);
-        let work = match route {
-            _ if shared.is_draining => {
-                reply.keep_alive = false;
-                Err(Refusal::request(
-                    503,
-                    "This server takes no more requests: it is ending",
-                ))
-            }
-            Route::Generate(_) | Route::Health
-                if let Some(left) = shared.startup.left(arrival.at) =>
-            {
-                Err(not_ready(left))
-            }
-            Route::Generate(endpoint) => self
-                .understand(shared, endpoint, dialect, whole)
-                .and_then(|meaning| {
-                    let asked = meaning.answer.stream;
-                    let fault = choose(shared, wish, asked)?;
-                    let stream = fault.map_or(asked, |fault| fault.kind.stream(asked));
-                    let http = meaning.voice.http();
-                    reply.keep_alive &= http.keeps_alive(stream, reply.chunks);
-                    let work = generate(shared, meaning, &reply, ticket, (&mut account, fault))?;
-                    if let Some(Fault { kind, .. }) = fault {
-                        account.fault = Some(kind);
-                        account.status = kind.status();
-                        shared.ledger.served.faults.add(kind);
-                    }
-                    Ok(work)
-                }),
-            Route::Models => Ok(ready(shared.composer.models())),
-            Route::Health => Ok(ready(shared.composer.health())),
-            Route::Metrics => Ok(ready(Rc::new(Prebuilt::page(shared.page())))),
-            Route::Config => shared.control.settings().map(|flags| told(&flags)),
-            Route::Change => self.change(shared, whole).map(|flags| told(&flags)),
-            Route::Reset => shared.reset().map(|reset| told(&reset)),
-            Route::NoSuchPath => Err(Refusal::request(404, "There is nothing at this path")),
-            Route::NoSuchMethod(allowed) => Err(Refusal::method(allowed)),
-        };
+        let mut account = Account::new(ticket, arrival, reading.reply.request_id, spoken);
+        let work = self.decide(shared, &mut reading, whole, (ticket, &mut account));
+        let reply = reading.reply;
         let work = work.unwrap_or_else(|refusal| {
             shared.ledger.served.requests_refused += 1;
             account.status = refusal.status;
             account.order = None;
-            ready(Rc::new(Prebuilt::refusal(&refusal)))
+            ready(Rc::new(Prebuilt::refusal(&refusal)), arrival.at)
         });
         self.body.clear();
         self.body.shrink_to(MEMO_BYTES_MAX);
@@ -452,14 +416,78 @@ impl Connection {
 
     /// Changes the config.
     fn change(&self, shared: &mut Shared, whole: &[u8]) -> Result<Value, Refusal> {
-        let body = if self.body.is_empty() {
+        let flags = shared.control.change(self.whole_body(whole))?;
+        shared.follow();
+        Ok(flags)
+    }
+
+    /// What becomes of a request that is complete.
+    fn decide(
+        &mut self,
+        shared: &mut Shared,
+        reading: &mut Reading,
+        whole: &[u8],
+        (ticket, account): (Ticket, &mut Account),
+    ) -> Result<Work, Refusal> {
+        if shared.is_draining {
+            reading.reply.keep_alive = false;
+            let message = "This server takes no more requests: it is ending";
+            return Err(Refusal::request(503, message));
+        }
+        let at = account.arrived;
+        if !reading.route.is_ready_at_once()
+            && let Some(left) = shared.startup.left(at)
+        {
+            return Err(not_ready(left));
+        }
+        if !reading.authorized {
+            return Err(Refusal::key());
+        }
+        match reading.route {
+            Route::Generate(endpoint) => {
+                let meaning = self.understand(shared, endpoint, reading.dialect, whole)?;
+                let asked = meaning.answer.stream;
+                let fault = choose(shared, reading.wish.take(), asked)?;
+                let stream = fault.map_or(asked, |fault| fault.kind.stream(asked));
+                let http = meaning.voice.http();
+                let reply = &mut reading.reply;
+                reply.keep_alive &= http.keeps_alive(stream, reply.chunks);
+                let work = generate(shared, meaning, reply, ticket, (&mut *account, fault))?;
+                if let Some(Fault { kind, .. }) = fault {
+                    account.fault = Some(kind);
+                    account.status = kind.status();
+                    shared.ledger.served.faults.add(kind);
+                }
+                Ok(work)
+            }
+            Route::Embeddings => {
+                let body = self.whole_body(whole);
+                let (prebuilt, tokens) = shared.composer.reply(Question::Embeddings, body)?;
+                embed(shared, prebuilt, tokens, ticket, account)
+            }
+            Route::Tokenize => {
+                let body = self.whole_body(whole);
+                let (prebuilt, _) = shared.composer.reply(Question::Tokenize, body)?;
+                Ok(ready(prebuilt, at))
+            }
+            Route::Models => Ok(ready(shared.composer.models(), at)),
+            Route::Health => Ok(ready(shared.composer.health(), at)),
+            Route::Metrics => Ok(ready(Rc::new(Prebuilt::page(shared.page())), at)),
+            Route::Config => Ok(told(&shared.control.settings()?, at)),
+            Route::Change => Ok(told(&self.change(shared, whole)?, at)),
+            Route::Reset => Ok(told(&shared.reset()?, at)),
+            Route::NoSuchPath => Err(Refusal::request(404, "There is nothing at this path")),
+            Route::NoSuchMethod(allowed) => Err(Refusal::method(allowed)),
+        }
+    }
+
+    /// The body, which is `whole` unless it came in pieces.
+    fn whole_body<'b>(&'b self, whole: &'b [u8]) -> &'b [u8] {
+        if self.body.is_empty() {
             whole
         } else {
             &self.body
-        };
-        let flags = shared.control.change(body)?;
-        shared.follow();
-        Ok(flags)
+        }
     }
 
     /// Names the next request.
@@ -501,6 +529,7 @@ impl Connection {
         let body = if self.body.is_empty() {
             whole
         } else {
+            // Not by `whole_body`: the memo is changed while the body is read.
             &self.body
         };
         let version = shared.version;
@@ -537,7 +566,7 @@ impl Connection {
             }
         };
         shared.ledger.served.requests_refused += 1;
-        let work = ready(Rc::new(Prebuilt::refusal(refusal)));
+        let work = ready(Rc::new(Prebuilt::refusal(refusal)), arrival.at);
         let reply = Reply {
             request_id,
             keep_alive: false,
@@ -621,12 +650,7 @@ impl Connection {
 
     /// The request needs nothing of the replica any more.
     fn leave(&self, shared: &mut Shared, exchange: &Exchange, now: Nanos) {
-        let runs = match exchange.work {
-            Work::Ready { .. } => false,
-            Work::Paced(_) => true,
-            Work::Scripted { runs, .. } => runs,
-        };
-        if let (true, Some(replica)) = (runs, &mut shared.replica) {
+        if let (true, Some(replica)) = (exchange.is_seated(), &mut shared.replica) {
             let ticket = Ticket {
                 token: self.token,
                 serial: exchange.serial,
@@ -718,12 +742,64 @@ fn decoder(limits: &Limits) -> RequestDecoder {
     RequestDecoder::new(limits.head_bytes_max, limits.body_bytes_max)
 }
 
-fn told(value: &Value) -> Work {
-    ready(Rc::new(Prebuilt::json(value)))
+fn told(value: &Value, at: Nanos) -> Work {
+    ready(Rc::new(Prebuilt::json(value)), at)
 }
 
-fn ready(prebuilt: Rc<Prebuilt>) -> Work {
-    Work::Ready { prebuilt, next: 0 }
+/// Whether the value of an `Authorization` field is the key.
+fn bears(field: Option<&[u8]>, ApiKey(key): &ApiKey) -> bool {
+    let scheme = b"Bearer ";
+    field.is_some_and(|field| {
+        field.len() == scheme.len() + key.len()
+            && field[..scheme.len()].eq_ignore_ascii_case(scheme)
+            && field[scheme.len()..] == *key.as_bytes()
+    })
+}
+
+/// A reply that exists, to a request that was complete `at`.
+fn ready(prebuilt: Rc<Prebuilt>, at: Nanos) -> Work {
+    Work::Ready {
+        prebuilt,
+        next: 0,
+        due: at,
+        seated: false,
+    }
+}
+
+/// Embeddings: a replica has read their prompt when it would have the first token of an answer.
+fn embed(
+    shared: &mut Shared,
+    prebuilt: Rc<Prebuilt>,
+    prompt_tokens: u32,
+    ticket: Ticket,
+    account: &mut Account,
+) -> Result<Work, Refusal> {
+    let at = account.arrived;
+    let Some(replica) = shared.replica.as_mut().filter(|_| !shared.is_instant) else {
+        account.started = Some(at);
+        return Ok(ready(prebuilt, at));
+    };
+    let want = Want {
+        prompt_tokens,
+        output_tokens: 0,
+        sequences: 1,
+        blocks: &[],
+        seed: None,
+    };
+    let due = match replica.arrive(ticket, &want, at) {
+        Admission::Refuse(refusal) => return Err(refusal),
+        Admission::Wait => Nanos::MAX,
+        Admission::Run(started) => {
+            account.started = Some(started.at);
+            started.first
+        }
+    };
+    Ok(Work::Ready {
+        prebuilt,
+        next: 0,
+        due,
+        seated: true,
+    })
 }
 
 /// The fault of a request that is understood.
@@ -757,7 +833,7 @@ fn generate(
     let Some(replica) = shared.replica.as_mut().filter(|_| is_modelled) else {
         account.started = Some(at);
         let Some(fault) = fault else {
-            return Ok(ready(shared.composer.prebuilt(meaning, reply, at)));
+            return Ok(ready(shared.composer.prebuilt(meaning, reply, at), at));
         };
         let stamp = shared.composer.stamp(reply, at);
         let answer = fault.kind.reshape(&meaning.answer);

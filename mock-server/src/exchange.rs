@@ -28,8 +28,14 @@ pub(crate) struct Exchange {
 /// What is left to send.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// Bytes that exist, from write number `next` on.
-    Ready { prebuilt: Rc<Prebuilt>, next: usize },
+    /// Bytes that exist, from write number `next` on, not before `due`.
+    Ready {
+        prebuilt: Rc<Prebuilt>,
+        next: usize,
+        due: Nanos,
+        /// The replica knows of it.
+        seated: bool,
+    },
     /// A modelled answer.
     Paced(Box<Paced>),
     /// Bytes with times, and an end of their own.
@@ -147,7 +153,13 @@ impl Exchange {
             };
         }
         match &mut self.work {
-            Work::Ready { prebuilt, next } => {
+            Work::Ready { due, .. } if *due > means.now => Say::Later(*due),
+            Work::Ready {
+                prebuilt,
+                next,
+                due,
+                ..
+            } => {
                 let mut out = Vec::new();
                 if *next == 0 {
                     out = means.buffers.take();
@@ -162,7 +174,7 @@ impl Exchange {
                 }
                 *next += 1;
                 let note = Note {
-                    due: self.arrived,
+                    due: *due,
                     load,
                     bytes: 0,
                     last,
@@ -183,8 +195,10 @@ impl Exchange {
 
     /// The answer's turn has come.
     pub(crate) fn start(&mut self, started: Started) {
-        if let Work::Paced(paced) = &mut self.work {
-            paced.start(started);
+        match &mut self.work {
+            Work::Paced(paced) => paced.start(started),
+            Work::Ready { due, .. } => *due = started.first,
+            Work::Scripted { .. } => {}
         }
     }
 
@@ -193,6 +207,15 @@ impl Exchange {
         match &self.work {
             Work::Paced(paced) => paced.over().map_or(now, |at| at.min(now)),
             _ => now,
+        }
+    }
+
+    /// Whether the replica knows of it.
+    pub(crate) fn is_seated(&self) -> bool {
+        match self.work {
+            Work::Paced(_) => true,
+            Work::Ready { seated, .. } => seated,
+            Work::Scripted { runs, .. } => runs,
         }
     }
 }

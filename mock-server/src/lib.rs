@@ -5,10 +5,20 @@
 //! around it and a driver; [`start`] runs shards on threads of their own, for whoever embeds the
 //! server; [`command`] is the whole program.
 //!
-//! - `POST /v1/chat/completions` and `/v1/completions` answer with [`text`], streamed or whole, of
-//!   exactly as many tokens as were asked for (`max_completion_tokens`, `max_tokens`, else a
-//!   default), in the words of a [`Dialect`], which a request may name in `X-Mock-Dialect`; `GET /v1/models`, `GET /health`. Everything else is an
-//!   error in OpenAI's form.
+//! - `POST /v1/chat/completions`, `/v1/completions` and `/v1/responses` answer with [`text`],
+//!   streamed or whole, of exactly as many tokens as were asked for (`max_completion_tokens`,
+//!   `max_tokens`, `max_output_tokens`, else a default), in the words of a [`Dialect`], which a
+//!   request may name in `X-Mock-Dialect`; `POST /v1/embeddings` with vectors of length 1, and
+//!   `POST /tokenize` in vLLM's form; `GET /v1/models`, `GET /health`. Everything else is an error in
+//!   OpenAI's form. With [`ServerConfig::echo`] the answer is the prompt.
+//! - What a body can decide: `n`; `stop` (never in the first `min_tokens` tokens; the tokens of the
+//!   stop string are generated, not said); `seed` (where in the list of words the answer begins);
+//!   `ignore_eos`, where answers may end by themselves ([`OutputTokens`]); `stream_options` with
+//!   `include_usage` and `continuous_usage_stats`; `tools`, `tool_choice` and `parallel_tool_calls`
+//!   (asked for: every tool is called once), with arguments that the tool's schema allows;
+//!   `reasoning_effort` or `reasoning` (a share of the tokens comes first: 10, 20, 50, 80, 95 % from
+//!   minimal to xhigh); `logprobs` and `top_logprobs`. The same body always gets the same answer.
+//!   Fields that are not named here, `response_format` too, are accepted and ignored.
 //! - `GET /metrics` has vLLM's families with vLLM's buckets, measured: from the arrival of a
 //!   request's last byte, and from the clock reading before each write's system call. All shards
 //!   are one engine, number 0. Only streams have a time to first token, gaps and phases; gaps
@@ -25,15 +35,17 @@
 //!   how late writes were is counted ([`Lateness`]).
 //! - What goes wrong on purpose is asked for by [`FaultRule`]s, or by the header fields `X-Mock-Fault`
 //!   and `X-Return-Error` of a request, and counted in [`Served::faults`].
-//! - Usage is exact: `completion_tokens` by construction, `prompt_tokens` as the number of words
-//!   (longest runs without ASCII white space) of all messages or of the prompt, or of token ids.
+//! - Usage is exact: `completion_tokens` by construction, every word of [`text`] being one token of
+//!   `o200k_base` and of `cl100k_base`; `prompt_tokens` by the [`Vocabulary`], of each text of the
+//!   prompt on its own (roles, templates and images have none). What a body means is remembered, so
+//!   that a prompt costs its tokens once.
 //! - `X-Request-Id` is echoed if it has at most 128 visible bytes. A modelled answer's `id` is that
 //!   of its request if it is plain, else a serial number; prebuilt answers share one `id`.
 //! - Under `--truth` every request and write is written down, with its time: see [`truth`].
 //! - Requests may be pipelined, and cut anywhere. A peer that ends its side still gets its answers;
 //!   one that goes away frees its slot at once, or with the first send that fails.
 //!
-//! What this is not: a model, a tokenizer, or a server for anything but tests and measurements. It
+//! What this is not: a model, or a server for anything but tests and measurements. It
 //! has no TLS and no idle timeout.
 //!
 //! ```
@@ -60,6 +72,7 @@ mod admin;
 mod answer;
 mod args;
 mod ask;
+mod cache;
 mod command;
 mod composer;
 mod config;
@@ -83,8 +96,9 @@ mod wording;
 
 pub use answer::{text, token};
 pub use args::{AnswerArgs, Cores, EventsPerWrite, ListenArgs, MockServerArgs, ModeKind};
+pub use ask::{OutputTokens, Vocabulary};
 pub use command::command;
-pub use config::{Limits, Mode, ServerConfig};
+pub use config::{ApiKey, Limits, Mode, ServerConfig};
 pub use fault::{FailureType, FaultArgs, FaultCounts, FaultError, FaultRule, Faults, Share};
 pub use pace::{
     KvCache, LateTally, Latency, Lateness, Law, PaceArgs, PaceConfig, PaceError, Packing, Prefill,

@@ -9,6 +9,8 @@ pub(crate) struct Refusal {
     pub(crate) status: u16,
     /// The field of the body that is to blame.
     pub(crate) param: Option<&'static str>,
+    /// OpenAI's name for the kind, where it has one.
+    code: Option<&'static str>,
     message: Cow<'static, str>,
     pub(crate) advice: Advice,
 }
@@ -31,6 +33,7 @@ impl Refusal {
         Self {
             status: 400,
             param,
+            code: None,
             message: message.into(),
             advice: Advice::default(),
         }
@@ -51,6 +54,7 @@ impl Refusal {
                 allow: Some(allow),
                 retry_after_s: None,
             },
+            code: Some("method_not_supported"),
             ..Self::request(405, "Method not allowed for this path")
         }
     }
@@ -66,7 +70,36 @@ impl Refusal {
                 allow: None,
                 retry_after_s: Some(retry_after_s),
             },
+            code: (status == 429).then_some("rate_limit_exceeded"),
             ..Self::request(status, message)
+        }
+    }
+
+    /// The request has no key, or the wrong one.
+    pub(crate) fn key() -> Self {
+        Self {
+            code: Some("invalid_api_key"),
+            ..Self::request(401, "No API key, or an incorrect one, was provided")
+        }
+    }
+
+    /// A model that is not served.
+    pub(crate) fn model(model: &str) -> Self {
+        Self {
+            status: 404,
+            code: Some("model_not_found"),
+            ..Self::invalid(
+                Some("model"),
+                format!("The model `{model}` does not exist here"),
+            )
+        }
+    }
+
+    /// A prompt and an answer that are too long together.
+    pub(crate) fn context(message: String) -> Self {
+        Self {
+            code: Some("context_length_exceeded"),
+            ..Self::invalid(Some("messages"), message)
         }
     }
 
@@ -81,22 +114,22 @@ impl Refusal {
             message: &'a str,
             r#type: &'a str,
             param: Option<&'a str>,
-            code: u16,
+            code: Option<&'a str>,
         }
         let error = Object {
             message: &self.message,
             r#type: self.kind(),
             param: self.param,
-            code: self.status,
+            code: self.code,
         };
-        serde_json::to_vec(&Body { error }).expect("strings and numbers always serialise")
+        serde_json::to_vec(&Body { error }).expect("strings always serialise")
     }
 
     /// OpenAI's name for this kind of error.
     fn kind(&self) -> &'static str {
         match self.status {
             429 => "rate_limit_error",
-            500 | 503 => "server_error",
+            500.. => "server_error",
             _ => "invalid_request_error",
         }
     }

@@ -99,7 +99,7 @@ mod tests {
         let Ok(Some(RequestPart::Head(head))) = part else {
             return None;
         };
-        let reading = Reading::new(&head);
+        let reading = Reading::new(&head, None);
         let said = format!("{reading:?} {:?}", head.content_length);
         repeat.remember(&request[..request.len() - input.len()], &head, &reading);
         Some(said)

@@ -4,6 +4,8 @@ use crate::answer::Endpoint;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Generate(Endpoint),
+    Embeddings,
+    Tokenize,
     Models,
     Health,
     /// `/metrics`.
@@ -20,11 +22,24 @@ pub(crate) enum Route {
 }
 
 impl Route {
+    /// Whether it is answered while the model is still being loaded.
+    pub(crate) fn is_ready_at_once(self) -> bool {
+        !matches!(self, Self::Generate(_) | Self::Embeddings | Self::Health)
+    }
+
+    /// Whether only those with the key are answered.
+    pub(crate) fn needs_key(self) -> bool {
+        !matches!(self, Self::Health | Self::Metrics | Self::NoSuchPath)
+    }
+
     pub(crate) fn of(method: &[u8], target: &[u8]) -> Self {
         let path = path(target);
         let (allowed, route) = match path {
             b"/v1/chat/completions" => ("POST", Self::Generate(Endpoint::Chat)),
             b"/v1/completions" => ("POST", Self::Generate(Endpoint::Completions)),
+            b"/v1/embeddings" => ("POST", Self::Embeddings),
+            b"/tokenize" => ("POST", Self::Tokenize),
+            b"/v1/responses" => ("POST", Self::Generate(Endpoint::Responses)),
             b"/v1/models" => ("GET", Self::Models),
             b"/health" => ("GET", Self::Health),
             b"/metrics" => ("GET", Self::Metrics),
@@ -77,6 +92,13 @@ mod tests {
                 "/v1/completions?x=1",
                 Route::Generate(Endpoint::Completions),
             ),
+            (
+                "POST",
+                "/v1/responses",
+                Route::Generate(Endpoint::Responses),
+            ),
+            ("POST", "/v1/embeddings", Route::Embeddings),
+            ("POST", "/tokenize", Route::Tokenize),
             ("GET", "/v1/models", Route::Models),
             ("GET", "/health?", Route::Health),
             ("GET", "http://127.0.0.1:80/health", Route::Health),

@@ -252,6 +252,7 @@ pub(crate) fn start_with(
         return Err(ServerError::NoCores);
     }
     let (backend, fallback) = Backend::choose(driver)?;
+    config.vocabulary.warm();
     let shares = backend.share_out(connections_max, cores_count, descriptors())?;
     let unasked_max = connections_max.map_or(config.limits.connections_max, |_| u32::MAX);
     let connections_max = shares.connections_max.min(unasked_max);

@@ -65,6 +65,7 @@ impl Server {
             connections: Vec::new(),
             free: Vec::new(),
             shared: Shared {
+                api_key: config.api_key.clone(),
                 composer: Composer::new(config, epoch),
                 pool: CarryPool::new(limits.carry_bytes_max),
                 timers: Timers::new(limits.connections_max),
@@ -249,6 +250,11 @@ impl Shared {
         self.composer.take_up(config);
         self.chooser.take_up(&config.faults);
         self.limits = config.limits.clone();
+        if self.api_key != config.api_key {
+            self.api_key.clone_from(&config.api_key);
+            // What it knows of the last head includes whether that had the key.
+            self.repeat = Repeat::default();
+        }
         self.is_instant = matches!(config.mode, Mode::Instant { .. });
         self.ledger.lateness.call_late_over(config.late_over);
         if let Mode::Model(pace) = &config.mode {

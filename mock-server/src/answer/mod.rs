@@ -6,10 +6,9 @@ mod words;
 
 use std::rc::Rc;
 
-pub(crate) use text::Text;
-#[cfg(test)]
-pub(crate) use text::Tokens;
+pub(crate) use text::{Text, Tokens};
 pub(crate) use walk::Walk;
+pub(crate) use words::word;
 pub use words::{text, token};
 
 /// Which of the generating endpoints.
@@ -17,7 +16,6 @@ pub use words::{text, token};
 pub(crate) enum Endpoint {
     Chat,
     Completions,
-    #[cfg_attr(not(test), expect(dead_code, reason = "no body asks for it yet"))]
     Responses,
 }
 
@@ -29,7 +27,6 @@ pub(crate) enum Finish {
     /// The answer ended by itself, or at the server's default length, or at a stop string.
     Stop,
     /// The answer is calls of tools.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no body asks for calls yet"))]
     ToolCalls,
 }
 
@@ -74,6 +71,14 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    /// About the memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let calls = self.calls.iter().map(|call| {
+            size_of::<Call>() + call.id.len() + call.name.len() + call.arguments.bytes()
+        });
+        size_of::<Self>() + self.reasoning.bytes() + self.text.bytes() + calls.sum::<usize>()
+    }
+
     /// All its tokens.
     pub(crate) fn tokens(&self) -> u32 {
         let calls = self.calls.iter().map(Call::tokens).sum::<u32>();

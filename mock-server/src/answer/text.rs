@@ -39,12 +39,19 @@ impl Text {
     }
 
     /// The first `tokens` tokens.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no body asks for calls yet"))]
     pub(crate) fn of(text: Rc<Tokens>, tokens: u32) -> Self {
         Self {
             tokens: tokens.min(u32::try_from(text.ends.len()).unwrap_or(u32::MAX)),
             source: Source::Tokens(text),
             bytes: u64::MAX,
+        }
+    }
+
+    /// About the memory behind it.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.source {
+            Source::Words(_) => 0,
+            Source::Tokens(tokens) => tokens.text.len() + size_of_val(&*tokens.ends),
         }
     }
 
@@ -79,6 +86,25 @@ impl Text {
         };
         let left = usize::try_from(self.bytes.saturating_sub(start)).unwrap_or(usize::MAX);
         Ok((text.get(..left).unwrap_or(text), end - from))
+    }
+
+    /// The same, said only up to byte `bytes`.
+    pub(crate) fn cut(self, tokens: u32, bytes: u64) -> Self {
+        Self {
+            tokens: tokens.min(self.tokens),
+            bytes: bytes.min(self.bytes),
+            ..self
+        }
+    }
+
+    /// The first `tokens` tokens of it.
+    pub(crate) fn truncated(self, tokens: u32) -> Self {
+        self.cut(tokens, u64::MAX)
+    }
+
+    /// What each token says.
+    pub(crate) fn tokens_one_by_one(&self) -> impl Iterator<Item = &str> {
+        (0..self.tokens).filter_map(|index| Some(self.slice(index, index + 1).ok()?.0))
     }
 
     /// All of it, in pieces.

@@ -147,8 +147,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::answer::text::Tokens;
-    use crate::answer::{Call, Endpoint, Finish, Output, Part, Text, text};
+    use crate::answer::{Call, Endpoint, Finish, Output, Part, Text, Tokens, text};
     use proptest::prelude::*;
 
     fn answer(outputs: Vec<Output>) -> Answer {

@@ -7,15 +7,16 @@ use std::sync::OnceLock;
 
 const COUNT: u32 = 64;
 
-/// One token per word, with the space that joins it to the token before. Token 0 goes without.
+/// One token per word, with the space that joins it to the token before; token 0 goes without. With
+/// and without, each is one token of `o200k_base` and of `cl100k_base`, whatever stands beside it.
 const WORDS: [&str; COUNT as usize] = [
-    " A", " quiet", " river", " carries", " small", " boats", " past", " the", " mill", " and",
-    " under", " seven", " stone", " bridges", " before", " noon", " while", " someone", " counts",
-    " every", " oar", " stroke", " aloud", " so", " that", " nobody", " loses", " time", " or",
-    " courage", " on", " this", " long", " bend", " where", " water", " turns", " green", " near",
-    " old", " willow", " roots", " then", " slows", " again", " until", " evening", " lamps",
+    " A", " quiet", " river", " moves", " small", " boats", " past", " the", " mill", " and",
+    " under", " seven", " stone", " steps", " before", " night", " while", " someone", " counts",
+    " every", " single", " stroke", " out", " so", " that", " all", " keep", " time", " or",
+    " hope", " on", " this", " long", " path", " where", " water", " runs", " green", " near",
+    " old", " tree", " roots", " then", " flows", " again", " until", " other", " lights",
     " appear", " along", " both", " banks", " with", " voices", " calling", " home", " each",
-    " tired", " crew", " at", " last", " light", " of", " day",
+    " new", " crew", " at", " last", " light", " of", " day",
 ];
 
 /// The most tokens that [`slice`] gives at once.
@@ -58,10 +59,15 @@ pub(super) fn bytes(start: u32, count: u32) -> u64 {
     u64::from(count / COUNT) * round + (words.starts[start + rest] - words.starts[start]) as u64
 }
 
+/// Word number `index`, with the space before it.
+pub(crate) fn word(index: u32) -> &'static str {
+    WORDS[(index % COUNT) as usize]
+}
+
 /// Token `index` of an answer, with the space that joins it to the one before.
 #[must_use]
 pub fn token(index: u32) -> &'static str {
-    WORDS[(index % COUNT) as usize]
+    word(index)
         .get(usize::from(index == 0)..)
         .unwrap_or_default()
 }
@@ -76,6 +82,7 @@ pub fn text(tokens: u32) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use ridgeline_workload::{Builtin, Tokenizer};
 
     #[test]
     fn tokens_join_to_the_text() {
@@ -91,6 +98,24 @@ mod tests {
             serde_json::to_string(&text(64)).unwrap().len(),
             text(64).len() + 2
         );
+    }
+
+    #[test]
+    fn every_word_is_one_token_whatever_stands_beside_it() {
+        for builtin in [Builtin::O200k, Builtin::Cl100k] {
+            let tokenizer = Tokenizer::from(builtin);
+            for word in WORDS {
+                assert_eq!(tokenizer.count(word).unwrap(), 1, "{word}");
+                assert_eq!(tokenizer.count(word.trim()).unwrap(), 1, "{word}");
+            }
+            for tokens in [0, 1, 2, 63, 64, 65, 500] {
+                assert_eq!(tokenizer.count(&text(tokens)).unwrap(), tokens);
+            }
+            for start in 0..COUNT {
+                let said = slice(start, 70);
+                assert_eq!(tokenizer.count(&said[1..]).unwrap(), 70, "{said}");
+            }
+        }
     }
 
     proptest! {

@@ -9,7 +9,7 @@ pub use listen::{Cores, ListenArgs};
 pub(crate) use span::span;
 
 use crate::admin::Settings;
-use crate::config::{Limits, Mode, ServerConfig};
+use crate::config::{ApiKey, Limits, Mode, ServerConfig};
 use crate::fault::FaultArgs;
 use crate::pace::{PaceArgs, Packing};
 use crate::run::{Running, ServerError, start_with};
@@ -21,7 +21,8 @@ pub struct MockServerArgs {
     /// All flags as text. Its place is the first: flags that are parsed are taken out of clap's hands.
     #[command(flatten)]
     pub(crate) settings: Settings,
-    /// When tokens are sent: at once (instant), or at fixed times (model)
+    /// What is answered and when: at once (instant), at modelled times (model), or the prompt, at
+    /// modelled times (echo)
     #[arg(long, value_enum, default_value_t = ModeKind::Model)]
     pub mode: ModeKind,
     /// Where the server listens, and on which cores.
@@ -48,6 +49,8 @@ pub enum ModeKind {
     Instant,
     /// Each token at its time
     Model,
+    /// The prompt back, each token at its time
+    Echo,
 }
 
 impl MockServerArgs {
@@ -61,21 +64,31 @@ impl MockServerArgs {
             ModeKind::Instant => Mode::Instant {
                 events_per_write: events_per_write.and_then(|events| events.0),
             },
-            ModeKind::Model => {
+            ModeKind::Model | ModeKind::Echo => {
                 let one = Packing::default().events_per_write;
                 let events_per_write = events_per_write.map_or(one, |events| events.0);
                 let pace = self.pace.config(events_per_write);
                 Mode::Model(pace.map_err(ServerError::Flags)?)
             }
         };
+        let answer = self.answer.clone();
         Ok(ServerConfig {
             mode,
-            model: self.answer.model.clone(),
-            max_tokens_default: self.answer.max_tokens_default,
+            echo: self.mode == ModeKind::Echo,
+            model: answer.model,
+            more_models: answer.served_model_name,
+            strict_model: answer.strict_model,
+            api_key: answer.api_key.map(ApiKey),
+            max_tokens_default: answer.max_tokens_default,
             drain_max: self.listen.drain_timeout,
             startup: self.pace.startup_duration,
             late_over: self.pace.late_over,
-            dialect: self.answer.dialect,
+            output_tokens: answer.output_tokens,
+            max_model_len: answer.max_model_len,
+            vocabulary: answer.tokenizer,
+            tool_call_probability: answer.tool_call_probability,
+            embedding_dimensions: answer.embedding_dimensions,
+            dialect: answer.dialect,
             faults: self.fault.faults.clone(),
             truth: self.truth.truth.clone(),
             limits: Limits::default(),
@@ -97,6 +110,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::*;
+    use crate::ask::{OutputTokens, Vocabulary};
     use crate::pace::{Latency, PaceConfig, Prefill};
     use crate::run::DriverKind;
     use clap::Parser;
@@ -132,6 +146,13 @@ mod tests {
             "--inter-token-latency=0",
             "--max-tokens-default=7",
             "--model=m",
+            "--served-model-name=n",
+            "--strict-model",
+            "--api-key=k",
+            "--output-tokens=3-9",
+            "--max-model-len=100",
+            "--tokenizer=words",
+            "--tool-call-probability=0.5",
             "--port=0",
             "--cores=0,2-3",
         ])
@@ -144,12 +165,19 @@ mod tests {
         let config = args.config().unwrap();
         assert_eq!(
             (
-                config.mode,
+                config.mode.clone(),
                 config.max_tokens_default,
                 config.model.as_str()
             ),
             (mode, 7, "m")
         );
+        assert_eq!(config.models().collect::<Vec<_>>(), ["m", "n"]);
+        assert!(config.strict_model);
+        assert_eq!(config.api_key, Some(ApiKey("k".to_owned())));
+        assert_eq!(config.output_tokens, OutputTokens::Between(3, 9));
+        assert_eq!(config.context(), 100);
+        assert_eq!(config.vocabulary, Vocabulary::words());
+        assert_eq!(config.tool_call_probability, 0.5);
         assert_eq!(args.listen.cores, Cores(Some(vec![0, 2, 3])));
         let args = parse(&["--mode=instant", "--events-per-write=4"]).unwrap();
         let events_per_write = NonZeroU32::new(4);
@@ -184,6 +212,13 @@ mod tests {
             "--max-tokens-default=100000",
             "--port=70000",
             "--mode=slow",
+            "--output-tokens=0",
+            "--output-tokens=9-3",
+            "--max-model-len=0",
+            "--tokenizer=no/such/file",
+            "--tool-call-probability=1.5",
+            "--tool-call-probability=nan",
+            "--embedding-dimensions=0",
         ] {
             assert!(parse(&[flags]).is_err(), "{flags}");
         }

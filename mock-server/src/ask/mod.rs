@@ -1,19 +1,47 @@
 //! What a request body asks for.
 //!
-//! A body is parsed once and without a copy: prompts are counted while they are skipped.
-//! `prompt_tokens` is the number of words, that is of longest runs of bytes without ASCII white
-//! space, in the texts of all messages (chat) or in the prompt (completions); a prompt given as
-//! token ids has as many tokens as ids.
+//! A body is parsed once, and everything about its answer follows from it and the configuration:
+//! the same body always gets the same answer. What is left to chance (whether a tool is called, how
+//! long an answer is) is drawn by the body's `seed`, or, without one, by the body itself.
+//!
+//! Tokens of a prompt are those of all its texts, each on its own: of every message's content, of
+//! `instructions`. Roles, templates and images have none.
+
+mod dice;
+mod embeddings;
+mod length;
+mod prompt;
+mod schema;
+mod stop;
+mod tokenize;
+mod tools;
+mod vocabulary;
+
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
-use std::fmt;
+use std::hash::{DefaultHasher, Hasher};
 use std::rc::Rc;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
+use serde_json::Value;
 
-use crate::answer::{Answer, Endpoint, Finish, Output};
-use crate::config::{Limits, ServerConfig};
+pub(crate) use embeddings::embeddings;
+pub use length::OutputTokens;
+pub(crate) use length::output_tokens;
+pub(crate) use tokenize::tokenize;
+pub use vocabulary::Vocabulary;
+pub(crate) use vocabulary::vocabulary;
+
+use crate::answer::{Answer, Endpoint, Finish, Output, Text};
+use crate::config::ServerConfig;
 use crate::refusal::Refusal;
+use dice::Dice;
+use length::Length;
+use prompt::{Input, Inputs, Items, Logprobs, Message, Stops};
+use stop::stopped;
+use tools::Tools;
 
 /// What a body asks for.
 #[derive(Clone, Debug)]
@@ -25,31 +53,27 @@ pub(crate) struct Asked<'a> {
     pub(crate) seed: Option<u64>,
 }
 
+/// Choices of one answer.
+const CHOICES_MAX: u64 = 128;
+/// Stop strings of one request, as OpenAI's API has it.
+const STOPS_MAX: usize = 4;
+/// Alternatives that log probabilities may have: OpenAI's limit for chat.
+const TOP_LOGPROBS_MAX: u32 = 20;
+
 /// Reads a request body.
 pub(crate) fn parse<'a>(
     endpoint: Endpoint,
-    body: &'a [u8],
+    bytes: &'a [u8],
     config: &ServerConfig,
 ) -> Result<Asked<'a>, Refusal> {
-    let body: Body<'a> = serde_json::from_slice(body)
-        .map_err(|error| Refusal::invalid(None, format!("The body can't be read: {error}")))?;
-    let prompt_tokens = match endpoint {
-        Endpoint::Chat => body
-            .messages
-            .as_ref()
-            .and_then(Messages::tokens)
-            .ok_or("messages"),
-        Endpoint::Completions | Endpoint::Responses => body
-            .prompt
-            .as_ref()
-            .and_then(Prompt::tokens)
-            .ok_or("prompt"),
-    };
-    let prompt_tokens = prompt_tokens.map_err(|param| {
-        let message = format!("'{param}' must be one, and not empty");
-        Refusal::invalid(Some(param), message)
-    })?;
-    let (tokens, finish) = length(&body, config)?;
+    let body: Body<'a> = serde_json::from_slice(bytes).map_err(unreadable)?;
+    let inputs = body.inputs(endpoint)?;
+    let mut ids = Vec::new();
+    for input in &inputs {
+        encode(input, config, &mut ids);
+    }
+    let prompt_tokens = count(&ids);
+    let length = body.length(endpoint, prompt_tokens, config)?;
     let stream = body.stream.unwrap_or(false);
     if body.stream_options.is_some() && !stream {
         return Err(Refusal::invalid(
@@ -57,78 +81,80 @@ pub(crate) fn parse<'a>(
             "'stream_options' may only be set together with 'stream': true",
         ));
     }
-    if body.n.unwrap_or(1) != 1 {
-        return Err(Refusal::invalid(
-            Some("n"),
-            "This server gives one choice: 'n' must be 1",
-        ));
-    }
+    let options = body.stream_options.unwrap_or_default();
+    let seed = body.seed.map(i64::cast_unsigned);
+    let outputs = body.outputs(endpoint, config, &length, &mut dice(seed, bytes))?;
+    let logprobs = body.logprobs(endpoint)?;
     let model = body.model.map(|model| model.0);
-    check_model(model.as_deref(), &config.limits)?;
-    let (include_usage, continuous_usage) = body.stream_options.map_or((false, false), |options| {
-        let on = |option: Option<bool>| option.unwrap_or(false);
-        (
-            on(options.include_usage),
-            on(options.continuous_usage_stats),
-        )
-    });
+    check_model(model.as_deref(), config)?;
     Ok(Asked {
         model,
         answer: Answer {
             endpoint,
             stream,
-            include_usage,
-            continuous_usage,
+            include_usage: options.include_usage.unwrap_or(false),
+            continuous_usage: options.continuous_usage_stats.unwrap_or(false),
             prompt_tokens,
             cached_tokens: 0,
-            logprobs: None,
-            outputs: [Output::words(0, 0, tokens, finish)].into(),
+            logprobs,
+            outputs,
         },
-        blocks: Rc::default(),
-        seed: body.seed,
+        blocks: blocks(&ids, config.mode.block_tokens()),
+        seed,
     })
 }
 
-/// How many tokens the answer has, and why it ends there. `min_tokens` can't exceed the maximum,
-/// and every answer reaches its maximum: that `ignore_eos` is accepted is all there is to it.
-fn length(body: &Body<'_>, config: &ServerConfig) -> Result<(u32, Finish), Refusal> {
-    let (param, asked) = match (body.max_completion_tokens, body.max_tokens) {
-        (Some(asked), _) => ("max_completion_tokens", Some(asked)),
-        (None, asked) => ("max_tokens", asked),
-    };
-    let tokens_max = config.limits.tokens_max;
-    let (tokens, finish) = match asked {
-        Some(0) => {
-            return Err(Refusal::invalid(
-                Some(param),
-                format!("'{param}' must be at least 1"),
-            ));
-        }
-        Some(asked) => (u32::try_from(asked).unwrap_or(u32::MAX), Finish::Length),
-        None => (config.max_tokens_default, Finish::Stop),
-    };
-    let min_tokens = body.min_tokens.unwrap_or(0);
-    if asked.is_some() && min_tokens > u64::from(tokens) {
-        return Err(Refusal::invalid(
-            Some("min_tokens"),
-            format!("'min_tokens' ({min_tokens}) is more than '{param}' ({tokens})"),
-        ));
-    }
-    let tokens = tokens.max(u32::try_from(min_tokens).unwrap_or(u32::MAX));
-    if tokens > tokens_max {
-        return Err(Refusal::invalid(
-            Some(param),
-            format!("An answer has at most {tokens_max} tokens here; {tokens} were asked for"),
-        ));
-    }
-    Ok((tokens, finish))
+fn unreadable(error: serde_json::Error) -> Refusal {
+    Refusal::invalid(None, format!("The body can't be read: {error}"))
 }
 
-fn check_model(model: Option<&str>, limits: &Limits) -> Result<(), Refusal> {
-    let bytes_max = limits.model_bytes_max;
-    if model.is_some_and(|model| model.len() > bytes_max) {
+fn dice(seed: Option<u64>, body: &[u8]) -> Dice {
+    Dice::new(seed.unwrap_or_else(|| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(body);
+        hasher.finish()
+    }))
+}
+
+fn encode(input: &Input<'_>, config: &ServerConfig, ids: &mut Vec<u32>) {
+    match input {
+        Input::Text(text) => config.vocabulary.encode(text, ids),
+        Input::Ids(list) => ids.extend_from_slice(list),
+    }
+}
+
+fn count(ids: &[u32]) -> u32 {
+    u32::try_from(ids.len()).unwrap_or(u32::MAX)
+}
+
+/// For each full block of `block_tokens` tokens, a hash of the tokens up to its end.
+fn blocks(ids: &[u32], block_tokens: usize) -> Rc<[u64]> {
+    if block_tokens == 0 {
+        return Rc::default();
+    }
+    let mut hasher = DefaultHasher::new();
+    ids.chunks_exact(block_tokens)
+        .map(|block| {
+            for id in block {
+                hasher.write_u32(*id);
+            }
+            hasher.finish()
+        })
+        .collect()
+}
+
+/// The name must be short enough, and, if only served models are answered for, one of theirs.
+fn check_model(model: Option<&str>, config: &ServerConfig) -> Result<(), Refusal> {
+    let Some(model) = model else {
+        return Ok(());
+    };
+    let bytes_max = config.limits.model_bytes_max;
+    if model.len() > bytes_max {
         let message = format!("The name of a model has at most {bytes_max} bytes here");
         return Err(Refusal::invalid(Some("model"), message));
+    }
+    if config.strict_model && !config.models().any(|served| served == model) {
+        return Err(Refusal::model(model));
     }
     Ok(())
 }
@@ -136,356 +162,318 @@ fn check_model(model: Option<&str>, limits: &Limits) -> Result<(), Refusal> {
 #[derive(Deserialize)]
 struct Body<'a> {
     #[serde(borrow)]
-    model: Option<Text<'a>>,
-    messages: Option<Messages>,
-    prompt: Option<Prompt>,
+    model: Option<prompt::Text<'a>>,
+    messages: Option<Vec<Message<'a>>>,
+    prompt: Option<Inputs<'a>>,
+    input: Option<Items<'a>>,
+    instructions: Option<prompt::Text<'a>>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     max_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
+    max_output_tokens: Option<u64>,
     min_tokens: Option<u64>,
-    #[serde(rename = "ignore_eos")]
-    _ignore_eos: Option<bool>,
+    ignore_eos: Option<bool>,
     n: Option<u64>,
-    seed: Option<u64>,
+    stop: Option<Stops<'a>>,
+    seed: Option<i64>,
+    logprobs: Option<Logprobs>,
+    top_logprobs: Option<u32>,
+    reasoning_effort: Option<Effort>,
+    reasoning: Option<Reasoning>,
+    tools: Option<Vec<Value>>,
+    tool_choice: Option<Value>,
+    parallel_tool_calls: Option<bool>,
 }
 
-/// serde borrows a `Cow` only where the field itself is one, not inside an `Option`.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 struct StreamOptions {
     include_usage: Option<bool>,
     continuous_usage_stats: Option<bool>,
 }
 
-/// Words of a text; of an array of parts, those of the parts that have a text.
-#[derive(Clone, Copy, Default)]
-struct Words(u64);
-
-fn words(text: &str) -> u64 {
-    let mut words = 0;
-    let mut inside = false;
-    for byte in text.bytes() {
-        let space = byte.is_ascii_whitespace();
-        words += u64::from(!space && !inside);
-        inside = !space;
-    }
-    words
+#[derive(Clone, Copy, Deserialize)]
+struct Reasoning {
+    effort: Option<Effort>,
+    max_tokens: Option<u32>,
 }
 
-#[derive(Deserialize)]
-struct Part {
-    #[serde(default)]
-    text: Words,
+/// How much an answer reasons first.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Effort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    XHigh,
 }
 
-impl<'de> Deserialize<'de> for Words {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WordsVisitor)
-    }
-}
-
-struct WordsVisitor;
-
-impl<'de> Visitor<'de> for WordsVisitor {
-    type Value = Words;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, an array of parts, or null")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Words, E> {
-        Ok(Words(words(text)))
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Words, E> {
-        Ok(Words(0))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Words, A::Error> {
-        let mut sum = 0;
-        while let Some(part) = parts.next_element::<Part>()? {
-            sum += part.text.0;
-        }
-        Ok(Words(sum))
-    }
-}
-
-#[derive(Deserialize)]
-struct Message {
-    #[serde(rename = "role")]
-    _role: IgnoredAny,
-    #[serde(default)]
-    content: Words,
-}
-
-#[derive(Default)]
-struct Messages {
-    count: u64,
-    words: u64,
-}
-
-impl Messages {
-    fn tokens(&self) -> Option<u32> {
-        (self.count > 0).then(|| saturate(self.words))
-    }
-}
-
-impl<'de> Deserialize<'de> for Messages {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(MessagesVisitor)
-    }
-}
-
-struct MessagesVisitor;
-
-impl<'de> Visitor<'de> for MessagesVisitor {
-    type Value = Messages;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of messages")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut messages: A) -> Result<Messages, A::Error> {
-        let mut sum = Messages::default();
-        while let Some(message) = messages.next_element::<Message>()? {
-            sum.count += 1;
-            sum.words += message.content.0;
-        }
-        Ok(sum)
-    }
-}
-
-/// The prompt of a completion: a text, token ids, or an array of either.
-#[derive(Default)]
-struct Prompt {
-    prompts: u64,
-    ids: u64,
-    words: u64,
-}
-
-impl Prompt {
-    fn tokens(&self) -> Option<u32> {
-        match (self.prompts, self.ids) {
-            (1, 0) => Some(saturate(self.words)),
-            (0, 1..) => Some(saturate(self.ids)),
-            _ => None,
+impl Effort {
+    /// The share of an answer's tokens, in percent: the ratios that OpenRouter documents.
+    fn percent(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Minimal => 10,
+            Self::Low => 20,
+            Self::Medium => 50,
+            Self::High => 80,
+            Self::XHigh => 95,
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Prompt {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PromptVisitor { nested: false })
+impl<'a> Body<'a> {
+    /// What is asked, in order.
+    fn inputs(&self, endpoint: Endpoint) -> Result<Vec<Input<'a>>, Refusal> {
+        let texts = |texts: &[Cow<'a, str>]| texts.iter().cloned().map(Input::Text).collect();
+        match endpoint {
+            Endpoint::Chat => match &self.messages {
+                Some(messages) if !messages.is_empty() => {
+                    let all = messages.iter().flat_map(|message| &message.content.0);
+                    Ok(texts(&all.cloned().collect::<Vec<_>>()))
+                }
+                _ => Err(missing("messages")),
+            },
+            Endpoint::Completions => match &self.prompt {
+                Some(Inputs(inputs)) if inputs.len() == 1 => Ok(inputs.clone()),
+                _ => Err(missing("prompt")),
+            },
+            Endpoint::Responses => {
+                let mut all: Vec<_> = self
+                    .instructions
+                    .iter()
+                    .map(|text| text.0.clone())
+                    .collect();
+                match &self.input {
+                    Some(Items::Text(text)) => all.push(text.clone()),
+                    Some(Items::Items(items)) if !items.is_empty() => {
+                        for item in items {
+                            all.extend_from_slice(&item.content.0);
+                            all.extend_from_slice(&item.output.0);
+                        }
+                    }
+                    _ => return Err(missing("input")),
+                }
+                Ok(texts(&all))
+            }
+        }
     }
-}
 
-/// An element of an array of prompts.
-struct Nested(Prompt);
-
-impl<'de> Deserialize<'de> for Nested {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer
-            .deserialize_any(PromptVisitor { nested: true })
-            .map(Self)
+    fn length(
+        &self,
+        endpoint: Endpoint,
+        prompt_tokens: u32,
+        config: &ServerConfig,
+    ) -> Result<Length, Refusal> {
+        let (param, asked) = match (endpoint, self.max_completion_tokens) {
+            (Endpoint::Responses, _) => ("max_output_tokens", self.max_output_tokens),
+            (_, Some(asked)) => ("max_completion_tokens", Some(asked)),
+            (_, None) => ("max_tokens", self.max_tokens),
+        };
+        let length = Length::new(
+            (param, asked),
+            self.min_tokens.unwrap_or(0),
+            prompt_tokens,
+            config,
+        )?;
+        let choices = self.n.unwrap_or(1);
+        if choices == 0 || choices > CHOICES_MAX {
+            let message = format!("'n' must be from 1 to {CHOICES_MAX}");
+            return Err(Refusal::invalid(Some("n"), message));
+        }
+        let tokens_max = config.limits.tokens_max;
+        if choices * u64::from(length.tokens) > u64::from(tokens_max) {
+            let message = format!("All choices together have at most {tokens_max} tokens here");
+            return Err(Refusal::invalid(Some("n"), message));
+        }
+        Ok(length)
     }
-}
 
-struct PromptVisitor {
-    nested: bool,
-}
-
-impl<'de> Visitor<'de> for PromptVisitor {
-    type Value = Prompt;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text or token ids, or an array of them")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Prompt, E> {
-        Ok(Prompt {
-            prompts: 1,
-            ids: 0,
-            words: words(text),
-        })
-    }
-
-    fn visit_u64<E: Error>(self, id: u64) -> Result<Prompt, E> {
-        if self.nested {
-            Ok(Prompt {
-                ids: 1,
-                ..Prompt::default()
-            })
+    /// What each choice says.
+    fn outputs(
+        &self,
+        endpoint: Endpoint,
+        config: &ServerConfig,
+        length: &Length,
+        dice: &mut Dice,
+    ) -> Result<Rc<[Output]>, Refusal> {
+        let stops = self.stop.as_ref().map_or(&[][..], |stops| &stops.0);
+        if stops.len() > STOPS_MAX || stops.iter().any(|stop| stop.is_empty()) {
+            let message = format!("'stop' is up to {STOPS_MAX} texts that are not empty");
+            return Err(Refusal::invalid(Some("stop"), message));
+        }
+        let choices = u32::try_from(self.n.unwrap_or(1)).unwrap_or(1);
+        let first = if self.seed.is_some() {
+            // Any 32 bits are as good as any other.
+            (dice.draw() >> 32) as u32
         } else {
-            Err(E::invalid_type(serde::de::Unexpected::Unsigned(id), &self))
+            0
+        };
+        let tools = Tools {
+            tools: self.tools.as_deref().unwrap_or_default(),
+            choice: self.tool_choice.as_ref(),
+            parallel: self.parallel_tool_calls == Some(true),
+        };
+        if config.echo {
+            let text = self.echo(endpoint, config);
+            let output = stop(echo(&text, length, config), stops, length.min_tokens);
+            return Ok(vec![output; choices as usize].into());
         }
+        let eos = !self.ignore_eos.unwrap_or(false);
+        (0..choices)
+            .map(|choice| {
+                let (tokens, finish) = length.draw(config.output_tokens, eos, dice);
+                let reasoning = self.reasoning(endpoint, tokens);
+                let calls = if endpoint == Endpoint::Completions {
+                    Vec::new()
+                } else {
+                    let probability = config.tool_call_probability;
+                    tools.calls(probability, &config.vocabulary, dice)?
+                };
+                let start = first.wrapping_add(choice * CHOICE_STEP);
+                if !calls.is_empty() {
+                    let most = length.asked.unwrap_or(config.limits.tokens_max);
+                    return Ok(Output::words(start, reasoning, 0, finish).calling(calls, most));
+                }
+                let output = Output::words(start, reasoning, tokens - reasoning, finish);
+                let min_tokens = length.min_tokens.saturating_sub(reasoning);
+                Ok(stop(output, stops, min_tokens))
+            })
+            .collect()
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Prompt, A::Error> {
-        let mut sum = Prompt::default();
-        if self.nested {
-            // Inside an array only token ids may be in an array again.
-            while elements.next_element::<u64>()?.is_some() {
-                sum.words += 1;
+    /// What the user said last, of a chat or of items; else the prompt.
+    fn echo(&self, endpoint: Endpoint, config: &ServerConfig) -> String {
+        let is_user = |role: &prompt::Text<'_>| role.0 == "user";
+        let texts = match endpoint {
+            Endpoint::Chat => {
+                let mut messages = self.messages.iter().flatten().rev();
+                messages
+                    .find(|message| is_user(&message.role))
+                    .map(|message| message.content.0.concat())
             }
-            sum.prompts = 1;
-            return Ok(sum);
+            Endpoint::Completions => self.prompt.as_ref().and_then(|Inputs(inputs)| {
+                inputs.first().map(|input| match input {
+                    Input::Text(text) => text.to_string(),
+                    Input::Ids(ids) => config.vocabulary.decode(ids),
+                })
+            }),
+            Endpoint::Responses => self.input.as_ref().and_then(|input| match input {
+                Items::Text(text) => Some(text.to_string()),
+                Items::Items(items) => items
+                    .iter()
+                    .rev()
+                    .find(|item| item.role.as_ref().is_some_and(is_user))
+                    .map(|item| item.content.0.concat()),
+            }),
+        };
+        texts.unwrap_or_default()
+    }
+
+    /// How many of an answer's tokens are reasoning.
+    fn reasoning(&self, endpoint: Endpoint, tokens: u32) -> u32 {
+        if endpoint == Endpoint::Completions {
+            return 0;
         }
-        while let Some(Nested(element)) = elements.next_element()? {
-            sum.prompts += element.prompts;
-            sum.ids += element.ids;
-            sum.words += element.words;
+        let reasoning = self.reasoning;
+        if let Some(most) = reasoning.and_then(|reasoning| reasoning.max_tokens) {
+            return most.min(tokens);
         }
-        Ok(sum)
+        let effort = self
+            .reasoning_effort
+            .or_else(|| reasoning.and_then(|reasoning| reasoning.effort));
+        let percent = effort.map_or(0, Effort::percent);
+        u32::try_from(u64::from(tokens) * percent / 100).unwrap_or(tokens)
+    }
+
+    fn logprobs(&self, endpoint: Endpoint) -> Result<Option<u32>, Refusal> {
+        let top = match (endpoint, self.logprobs) {
+            (Endpoint::Completions, Some(Logprobs::Count(count))) => Some(count),
+            (Endpoint::Completions, Some(Logprobs::Asked(true))) => Some(1),
+            (Endpoint::Chat, Some(Logprobs::Asked(true))) => Some(self.top_logprobs.unwrap_or(0)),
+            (Endpoint::Chat, Some(Logprobs::Count(_))) => {
+                return Err(Refusal::invalid(
+                    Some("logprobs"),
+                    "'logprobs' is true or false",
+                ));
+            }
+            (Endpoint::Chat, _) if self.top_logprobs.is_some_and(|top| top > 0) => {
+                return Err(Refusal::invalid(
+                    Some("top_logprobs"),
+                    "'top_logprobs' may only be set together with 'logprobs': true",
+                ));
+            }
+            (Endpoint::Responses, _) => self.top_logprobs,
+            _ => None,
+        };
+        if top.is_some_and(|top| top > TOP_LOGPROBS_MAX) {
+            let message = format!("At most {TOP_LOGPROBS_MAX} alternatives can be had");
+            return Err(Refusal::invalid(Some("top_logprobs"), message));
+        }
+        Ok(top)
     }
 }
 
-fn saturate(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
+/// Where the second choice begins in the list of words, and each one after it again.
+const CHOICE_STEP: u32 = 13;
+
+fn missing(param: &'static str) -> Refusal {
+    Refusal::invalid(Some(param), format!("'{param}' must be one, and not empty"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn chat(body: &str) -> Result<(Answer, Option<String>), String> {
-        read(Endpoint::Chat, body)
+/// `text`, as far as it may be said.
+fn echo(text: &str, length: &Length, config: &ServerConfig) -> Output {
+    let tokens = config.vocabulary.take_apart(text);
+    let most = length.asked.unwrap_or(config.limits.tokens_max);
+    let finish = if tokens.ends.len() > most as usize {
+        Finish::Length
+    } else {
+        Finish::Stop
+    };
+    Output {
+        text: Text::of(tokens.into(), most),
+        ..Output::words(0, 0, 0, finish)
     }
+}
 
-    fn read(endpoint: Endpoint, body: &str) -> Result<(Answer, Option<String>), String> {
-        parse(endpoint, body.as_bytes(), &ServerConfig::default())
-            .map(|asked| (asked.answer, asked.model.map(Cow::into_owned)))
-            .map_err(|refusal| format!("{} {:?}", refusal.status, refusal.param))
+/// Ends an answer at the first stop string.
+fn stop(mut output: Output, stops: &[Cow<'_, str>], min_tokens: u32) -> Output {
+    if let Some(stopped) = stopped(&output.text, stops, min_tokens) {
+        output.finish = Finish::Stop;
+        output.stop_reason = Some(stopped.stop.into());
+        let (tokens, bytes) = (stopped.tokens, stopped.bytes);
+        output.text = output.text.cut(tokens, bytes);
     }
+    output
+}
 
-    #[test]
-    fn defaults_are_64_tokens_not_streamed_and_no_usage_event() {
-        let (ask, model) =
-            chat(r#"{"messages":[{"role":"user","content":"Hello, world"}]}"#).unwrap();
-        assert_eq!(
-            ask,
-            Answer {
-                endpoint: Endpoint::Chat,
-                stream: false,
-                include_usage: false,
-                continuous_usage: false,
-                prompt_tokens: 2,
-                cached_tokens: 0,
-                logprobs: None,
-                outputs: [Output::words(0, 0, 64, Finish::Stop)].into(),
+impl Output {
+    /// Calls instead of a text, all of it at most `tokens_max` tokens.
+    fn calling(mut self, mut calls: Vec<crate::answer::Call>, tokens_max: u32) -> Self {
+        self.text = Text::words(0, 0);
+        self.finish = Finish::ToolCalls;
+        let mut left = tokens_max.saturating_sub(self.reasoning.tokens());
+        calls.retain_mut(|call| {
+            let fits = left >= call.name_tokens;
+            if fits {
+                left -= call.name_tokens;
+                let arguments = std::mem::replace(&mut call.arguments, Text::words(0, 0));
+                let tokens = arguments.tokens();
+                call.arguments = arguments.truncated(left);
+                left -= call.arguments.tokens();
+                if call.arguments.tokens() < tokens {
+                    self.finish = Finish::Length;
+                    left = 0;
+                }
+            } else {
+                self.finish = Finish::Length;
+                left = 0;
             }
-        );
-        assert_eq!(model, None);
-    }
-
-    #[test]
-    fn everything_a_load_client_sends_is_understood() {
-        let body = r#"{"model":"a\u0062","stream":true,"stream_options":{"include_usage":true},
-            "max_tokens":3,"max_completion_tokens":7,"min_tokens":7,"ignore_eos":true,"n":1,
-            "temperature":0.0,"seed":null,"tools":[{"deep":[[[]]]}],
-            "messages":[{"role":"system","content":"be  brief\n"},{"role":"assistant","content":null},
-                {"content":[{"type":"text","text":"one two"},{"type":"image_url","image_url":{}}],"role":"user"}]}"#;
-        let (ask, model) = chat(body).unwrap();
-        assert_eq!(model.as_deref(), Some("ab"));
-        assert!(ask.stream && ask.include_usage);
-        assert_eq!(
-            (ask.tokens(), ask.prompt_tokens, ask.output(0).finish),
-            (7, 4, Finish::Length)
-        );
-    }
-
-    #[test]
-    fn a_prompt_is_a_text_or_token_ids_and_only_one() {
-        let tokens = |prompt: &str| {
-            read(Endpoint::Completions, &format!(r#"{{"prompt":{prompt}}}"#))
-                .map(|(ask, _)| ask.prompt_tokens)
-        };
-        for (prompt, count) in [
-            (r#""a b c""#, 3),
-            (r#"["a b"]"#, 2),
-            ("[5,6,7,8]", 4),
-            ("[[5,6]]", 2),
-            (r#""""#, 0),
-        ] {
-            assert_eq!(tokens(prompt), Ok(count), "{prompt}");
-        }
-        for prompt in [r#"["a","b"]"#, "[[1],[2]]", "[]", r#"["a",1]"#, "null"] {
-            assert_eq!(
-                tokens(prompt),
-                Err(r#"400 Some("prompt")"#.to_owned()),
-                "{prompt}"
-            );
-        }
-        for prompt in ["7", "-1", "{}", r#"[["a"]]"#, "[[[1]]]", "true"] {
-            assert_eq!(tokens(prompt), Err("400 None".to_owned()), "{prompt}");
-        }
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let with = |fields: &str| {
-            chat(&format!(
-                r#"{{"messages":[{{"role":"user","content":"x"}}],{fields}}}"#
-            ))
-            .map(|(ask, _)| ask.tokens())
-        };
-        let long = format!(r#""model":"{}""#, "m".repeat(257));
-        for (fields, param) in [
-            (r#""n":2"#, Some("n")),
-            (r#""max_tokens":0"#, Some("max_tokens")),
-            (r#""max_tokens":5,"min_tokens":6"#, Some("min_tokens")),
-            (r#""max_tokens":40000"#, Some("max_tokens")),
-            (
-                r#""max_completion_tokens":99999999999"#,
-                Some("max_completion_tokens"),
-            ),
-            (r#""min_tokens":40000"#, Some("max_tokens")),
-            (
-                r#""stream_options":{"include_usage":true}"#,
-                Some("stream_options"),
-            ),
-            (long.as_str(), Some("model")),
-            (r#""max_tokens":-1"#, None),
-            (r#""stream":"yes""#, None),
-        ] {
-            assert_eq!(with(fields), Err(format!("400 {param:?}")), "{fields}");
-        }
-        assert_eq!(with(r#""min_tokens":65"#), Ok(65));
-        assert_eq!(
-            chat("{}").map(|_| ()),
-            Err(r#"400 Some("messages")"#.to_owned())
-        );
-        assert_eq!(
-            chat(r#"{"messages":[]}"#).map(|_| ()),
-            Err(r#"400 Some("messages")"#.to_owned())
-        );
-        for body in [
-            "",
-            "[",
-            "nonsense",
-            "[]",
-            "\"x\"",
-            r#"{"messages":[{}]}"#,
-            "\u{0}",
-            "{} x",
-        ] {
-            assert_eq!(chat(body).map(|_| ()), Err("400 None".to_owned()), "{body}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn words_are_what_splitting_at_white_space_gives(text in "[a-c \t\n\r]{0,40}") {
-            prop_assert_eq!(words(&text), text.split_ascii_whitespace().count() as u64);
-        }
-
-        #[test]
-        fn no_bytes_panic(body in proptest::collection::vec(any::<u8>(), 0..80)) {
-            let _ = parse(Endpoint::Chat, &body, &ServerConfig::default());
-            let _ = parse(Endpoint::Completions, &body, &ServerConfig::default());
-        }
+            fits
+        });
+        self.calls = calls.into();
+        self
     }
 }

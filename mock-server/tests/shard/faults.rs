@@ -62,7 +62,7 @@ fn rules_take_requests_by_number() {
         assert!(answers[1].json()["error"]["message"].is_string());
         assert!(answers[2].json()["error"].is_object());
         for sound in [0, 3] {
-            assert_eq!(answers[sound].text(), "A quiet river carries");
+            assert_eq!(answers[sound].text(), "A quiet river moves");
         }
         let counts = fed.server.served().faults;
         assert_eq!(counts.to_string(), "1 status-429, 1 error-body");
@@ -284,5 +284,5 @@ fn faults_change_while_the_server_runs() {
         assert!(refused.body.contains(told), "{}", refused.body);
     }
     status(&change(r#"{"fault": null}"#));
-    assert_eq!(status(&request("")).text(), "A quiet river carries");
+    assert_eq!(status(&request("")).text(), "A quiet river moves");
 }

@@ -3,6 +3,7 @@
 
 mod admin;
 mod answers;
+mod api;
 mod dialects;
 mod drain;
 mod faults;

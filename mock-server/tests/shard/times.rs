@@ -47,7 +47,7 @@ fn every_token_is_sent_when_it_is_due() {
         (TTFT, "A"),
         (TTFT + ITL, " quiet"),
         (TTFT + ITL * 2, " river"),
-        (TTFT + ITL * 3, " carries"),
+        (TTFT + ITL * 3, " moves"),
     ];
     assert_eq!(
         writes(&fed, start),
@@ -82,7 +82,7 @@ fn a_late_turn_sends_all_that_is_due_and_then_is_on_time_again() {
     let expected = [
         (Nanos::ZERO, ""),
         (TTFT + ITL * 2 + ITL / 2, "A quiet river"),
-        (TTFT + ITL * 3, " carries"),
+        (TTFT + ITL * 3, " moves"),
         (TTFT + ITL * 4, " small"),
         (TTFT + ITL * 5, " boats"),
         (TTFT + ITL * 6, " past"),
@@ -121,7 +121,7 @@ fn a_pipelined_request_has_its_own_times_and_waits_only_for_its_turn() {
         // It arrived at ITL: its head and what is due already follow the first answer at once.
         (TTFT + ITL * 2, "A quiet"),
         (TTFT + ITL * 3, " river"),
-        (TTFT + ITL * 4, " carries"),
+        (TTFT + ITL * 4, " moves"),
         (TTFT + ITL * 5, " small"),
     ];
     assert_eq!(

@@ -465,7 +465,7 @@ fn dialects_have_the_habits_that_they_are_named_for() {
         Dialect::UsageAlways,
         "\"completion_tokens\":2,\"total_tokens\":11",
     );
-    has(Dialect::Escapes, r"\u0063a\u0072");
+    has(Dialect::Escapes, r"m\u006fve");
     has(Dialect::ByteChunks, "1\r\nd\r\n1\r\na\r\n");
     has(Dialect::ChunkSpellings, "\r\n0000000E");
     has(Dialect::ChunkSpellings, ";sig=\"a;b\";n=1\r\n");
