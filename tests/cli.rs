@@ -703,3 +703,50 @@ fn an_interrupted_warm_up_measured_nothing_and_blames_nobody() {
     let busy = &report["harness"]["shards"][0]["busy_fraction"];
     assert!(busy.as_f64().unwrap() <= 1.0);
 }
+
+/// The folder of a run, copied, with every time after submission `factor` times as long, and a verdict that
+/// lets it be judged.
+fn slower(from: &str, to: &Path, factor: u64) {
+    fs::create_dir_all(to).unwrap();
+    let mut report = report(from);
+    report["verdict"]["status"] = "valid".into();
+    for metric in ["latency_ns", "ttft_ns", "tpot_ns"] {
+        for percentile in ["p50", "p90", "p99"] {
+            let value = &mut report[metric][percentile];
+            *value = (value.as_u64().unwrap() * factor).into();
+        }
+    }
+    fs::write(to.join("report.json"), report.to_string()).unwrap();
+    let mut lines = String::new();
+    for mut record in records(from) {
+        let submitted = record["submitted_ns"].as_u64().unwrap();
+        for time in ["first_token_ns", "last_token_ns", "done_ns"] {
+            let after = record[time].as_u64().unwrap() - submitted;
+            record[time] = (submitted + after * factor).into();
+        }
+        lines.extend([record.to_string(), "\n".to_owned()]);
+    }
+    fs::write(to.join("records.jsonl"), lines).unwrap();
+}
+
+#[test]
+fn a_slower_run_is_a_regression_and_exit_code_5() {
+    let (folder, out) = folder();
+    quick("300", &out, &[]);
+    let [base, twice] = ["base", "twice"].map(|name| folder.path().join(name));
+    slower(&out, &base, 1);
+    slower(&out, &twice, 2);
+    let [base, twice] = [&base, &twice].map(|path| path.to_str().unwrap());
+    let same = output(&["compare", base, base]);
+    assert_eq!(code(&same), 0, "{}", stderr(&same));
+    assert!(stdout(&same).contains("No regression"), "{}", stdout(&same));
+    let json = folder.path().join("comparison.json");
+    let json = json.to_str().unwrap();
+    let worse = output(&["compare", base, twice, "--json", json]);
+    assert_eq!(code(&worse), 5, "{}", stdout(&worse));
+    assert!(stdout(&worse).contains("REGRESSION"), "{}", stdout(&worse));
+    let written: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    assert_eq!(written["schema"], "ridgeline.comparison/1");
+    let missing = complaint(&["compare", base, "/nowhere"]);
+    assert!(missing.contains("/nowhere/report.json"), "{missing}");
+}

@@ -4,6 +4,7 @@
 mod backend;
 mod bench;
 mod bounds;
+mod compare;
 mod complaint;
 mod config;
 mod count;
@@ -36,6 +37,7 @@ use ridgeline_metrics::verdict::Ending;
 use ridgeline_mock_server::MockServerArgs;
 
 use crate::bench::BenchArgs;
+use crate::compare::CompareArgs;
 use crate::complaint::Complaint;
 use crate::files::ConfigCommand;
 use crate::probe::ProbeArgs;
@@ -69,6 +71,9 @@ enum Command {
     Probe(Box<ProbeArgs>),
     /// Print the report of a result folder again; after a kill, save its records first
     Report(ReportArgs),
+    /// Compare result folders: what changed, and whether that is certain
+    #[command(after_help = "Exit codes: 0 no regression, 2 usage, 5 a regression.")]
+    Compare(CompareArgs),
     /// Runs as files: write an example, check one, print the schema
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -93,6 +98,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::command(&args),
         Command::Probe(args) => probe::command(&args),
         Command::Report(args) => report::command(&args),
+        Command::Compare(args) => compare::command(&args),
         Command::Config(command) => files::command(&command),
         Command::MockServer(args) => ridgeline_mock_server::command(&args).map_err(Complaint::from),
     };

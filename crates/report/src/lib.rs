@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+pub mod compare;
 pub mod console;
 mod environment;
 mod file;

@@ -2,7 +2,7 @@
 //! what else there is to know, a line each.
 
 mod table;
-mod text;
+pub(crate) mod text;
 mod truth;
 
 use ridgeline_clock::Nanos;

@@ -3,7 +3,7 @@
 use ridgeline_clock::Nanos;
 
 /// 7412 as `7,412`.
-pub(super) fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -21,7 +21,7 @@ pub(super) fn count(number: u64) -> String {
     clippy::cast_sign_loss,
     reason = "a saturated rate is as good as any beyond 10^19"
 )]
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value {
         v if v >= 999.95 => count(v.round() as u64),
         v if v >= 99.995 => format!("{v:.1}"),
@@ -31,7 +31,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A mean of things that are counted: `15.9`, `1,024.0`.
-pub(super) fn mean(value: f64) -> String {
+pub(crate) fn mean(value: f64) -> String {
     let tenths = format!("{value:.1}");
     let (whole, tenth) = tenths.split_once('.').unwrap_or((&tenths, "0"));
     whole.parse().map_or_else(
@@ -41,7 +41,7 @@ pub(super) fn mean(value: f64) -> String {
 }
 
 /// A share, 0 to 1, as `3.70 %`.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let decimals = match percent {
         p if p >= 99.95 || p == 0.0 => 0,
@@ -56,7 +56,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// Bytes per second: `12.3 MB/s`.
-pub(super) fn bytes_per_s(rate: f64) -> String {
+pub(crate) fn bytes_per_s(rate: f64) -> String {
     let (value, unit) = match rate {
         r if r >= 999.5e6 => (r / 1e9, "GB/s"),
         r if r >= 999.5e3 => (r / 1e6, "MB/s"),
@@ -67,13 +67,13 @@ pub(super) fn bytes_per_s(rate: f64) -> String {
 }
 
 /// A span given in fractions of a ns: `12.3 us`.
-pub(super) fn span(ns: f64) -> String {
+pub(crate) fn span(ns: f64) -> String {
     Nanos::from_secs_f64(ns / 1e9).to_string()
 }
 
 /// Text of a peer, fit for a terminal: one line, nothing that moves the cursor or turns the
 /// direction of writing.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let hidden = |c: char| {
         matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
             || c == '\u{feff}'
@@ -93,7 +93,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// At most `chars` characters of it.
-pub(super) fn shorten(text: &str, chars: usize) -> String {
+pub(crate) fn shorten(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();
     }
@@ -103,7 +103,7 @@ pub(super) fn shorten(text: &str, chars: usize) -> String {
 
 /// Columns that a terminal gives to `text`: East Asian characters and symbols take two, and our own
 /// colours none.
-pub(super) fn columns(text: &str) -> usize {
+pub(crate) fn columns(text: &str) -> usize {
     let mut in_colour = false;
     let width = |c: char| {
         let painted = in_colour || c == '\u{1b}';
@@ -118,7 +118,7 @@ pub(super) fn columns(text: &str) -> usize {
 }
 
 /// `text` in lines of at most `width` columns, broken at spaces where there are any.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(8);
     let mut lines = vec![String::new()];
     for word in words(text) {

@@ -1,0 +1,108 @@
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::ReportError;
+use crate::records::JSONL;
+
+/// A request of the measured phase that succeeded, as far as figures come from it. Times are ns after the
+/// run's start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Request {
+    pub(super) submitted_ns: u64,
+    pub(super) done_ns: u64,
+    /// Submission to the last token; of an answer that was not streamed, to its end.
+    pub(super) latency_ns: f64,
+    pub(super) ttft_ns: Option<f64>,
+    /// From the first token to the last, over the tokens after the first.
+    pub(super) tpot_ns: Option<f64>,
+    pub(super) output_tokens: u64,
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    phase: Cow<'a, str>,
+    #[serde(borrow)]
+    outcome: Cow<'a, str>,
+    submitted_ns: Option<u64>,
+    first_token_ns: Option<u64>,
+    last_token_ns: Option<u64>,
+    done_ns: Option<u64>,
+    content_events: u64,
+    output_tokens: Option<u64>,
+    counted_output_tokens: Option<u64>,
+}
+
+/// The successes of a folder's `records.jsonl`, by the time of their submission; `None` when there is no such
+/// file. A last line that a kill cut short is left out.
+pub(super) fn read(folder: &Path, streaming: bool) -> Result<Option<Vec<Request>>, ReportError> {
+    let path = folder.join(JSONL);
+    let failed = |source| ReportError::Read {
+        path: path.clone(),
+        source,
+    };
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let mut input = BufReader::with_capacity(256 << 10, file);
+    let (mut bytes, mut number) = (Vec::new(), 0_u64);
+    let mut requests = Vec::new();
+    loop {
+        bytes.clear();
+        if input.read_until(b'\n', &mut bytes).map_err(failed)? == 0 {
+            break;
+        }
+        number += 1;
+        match serde_json::from_slice::<Line<'_>>(&bytes) {
+            Ok(line) => requests.extend(request(&line, streaming)),
+            Err(_) if !bytes.ends_with(b"\n") => break,
+            Err(error) => {
+                return Err(ReportError::Form {
+                    path,
+                    problem: format!("line {number}: {error}"),
+                });
+            }
+        }
+    }
+    requests.sort_by_key(|request| request.submitted_ns);
+    Ok(Some(requests))
+}
+
+fn request(line: &Line<'_>, streaming: bool) -> Option<Request> {
+    if line.phase != "measured" || line.outcome != "ok" {
+        return None;
+    }
+    let (submitted_ns, done_ns) = (line.submitted_ns?, line.done_ns?);
+    let end = if streaming {
+        line.last_token_ns.unwrap_or(done_ns)
+    } else {
+        done_ns
+    };
+    let output_tokens = line
+        .output_tokens
+        .or(line.counted_output_tokens)
+        .unwrap_or(line.content_events);
+    let first = line.first_token_ns.filter(|_| streaming);
+    let decode = first.zip(line.last_token_ns).filter(|_| output_tokens > 1);
+    Some(Request {
+        submitted_ns,
+        done_ns,
+        latency_ns: span(submitted_ns, end),
+        ttft_ns: first.map(|first| span(submitted_ns, first)),
+        tpot_ns: decode.map(|(first, last)| span(first, last) / span(1, output_tokens)),
+        output_tokens,
+    })
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "spans of a run, far below 2^53 ns"
+)]
+fn span(from: u64, to: u64) -> f64 {
+    to.saturating_sub(from) as f64
+}
