@@ -16,7 +16,8 @@ usage: cargo xtask COMMAND
   mutate [SECS]    feed mutated input to every decoder for SECS seconds each (600)
   ceilings PRESET  measure ridgeline against the bare ceilings (perf/METHOD.md); client presets:
                    request coalesced paced offline wrk self lag memory; server presets:
-                   serve-request serve-coalesced serve-paced serve-self nginx endpoints-server
+                   serve-request serve-coalesced serve-paced serve-self lateness nginx
+                   endpoints-server
   ci               everything CI runs";
 
 fn main() -> ExitCode {

@@ -30,16 +30,17 @@ struct Args {
     /// Content events of a stream.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     events: u64,
-    /// Connections [default: 64; for memory the open streams of B: 9000].
+    /// Connections [default: 64; the open streams of B for memory: 9000, for lateness: 100].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
     connections: Option<u32>,
     /// Kernel receive stamps in both arms.
     #[arg(long)]
     timestamps: bool,
-    /// Seconds of a run, for wrk, lag, nginx and endpoints-server.
+    /// Seconds of a run, for wrk, lag, lateness, nginx and endpoints-server.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
-    /// Requests per second for lag [default: a quarter of the measured ceiling].
+    /// Requests per second for lag [default: a quarter of the measured ceiling], writes per second for
+    /// lateness [default: 200 a stream, at most 5000].
     #[arg(long)]
     rate: Option<f64>,
     /// The ridgeline program [default: the one beside this one].

@@ -16,7 +16,7 @@ use crate::versus::child::{self, Finished};
 /// What one run of an arm did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
-    /// Requests answered in full.
+    /// Requests answered in full; deadlines, of a sleeper or of a server's writes.
     pub requests: u64,
     /// The time the program itself says it took.
     pub elapsed_ns: u64,
@@ -30,6 +30,8 @@ pub struct Sample {
     pub response_bytes: Option<u64>,
     /// Median lag behind the schedule, where there is one.
     pub lag_p50_ns: Option<u64>,
+    /// The 99th percentile of it.
+    pub lag_p99_ns: Option<u64>,
     /// What the program thinks of its own result.
     pub verdict: Option<String>,
 }
@@ -120,6 +122,7 @@ fn sleeper(stdout: &str) -> Result<Sample, String> {
     Ok(Sample {
         requests: number(&value, "/lag/count")?,
         lag_p50_ns: Some(number(&value, "/lag/p50_ns")?),
+        lag_p99_ns: Some(number(&value, "/lag/p99_ns")?),
         ..Sample::default()
     })
 }
@@ -134,10 +137,36 @@ fn ridgeline(report: &str) -> Result<Sample, String> {
         requests: number(&value, "/load/completed")?,
         elapsed_ns: number(&value, "/load/duration_ns")?,
         lag_p50_ns: number(&value, "/load/schedule_lag_ns/p50").ok(),
+        lag_p99_ns: number(&value, "/load/schedule_lag_ns/p99").ok(),
         verdict: value
             .pointer("/verdict/status")
             .and_then(Value::as_str)
             .map(str::to_owned),
+        ..Sample::default()
+    })
+}
+
+/// What `ridgeline mock-server` says at its end of the writes that had a time:
+/// `N writes had a time: L later than T; lateness p50 T, p99 T, max T`.
+pub(crate) fn lateness(stdout: &str) -> Result<Sample, String> {
+    let line = stdout
+        .lines()
+        .find_map(|line| line.split_once(" writes had a time: "));
+    let (writes, rest) = line.ok_or("no line `N writes had a time: ...`")?;
+    let percentile = |name: &str| {
+        let time = rest
+            .split_once(name)
+            .and_then(|(_, rest)| rest.split(',').next());
+        let span = time.and_then(|time| time_of(&time.replacen(' ', "", 1)));
+        span.map(|span| span.0)
+            .ok_or_else(|| format!("no time after {name:?} in {rest:?}"))
+    };
+    Ok(Sample {
+        requests: writes
+            .parse()
+            .map_err(|_| format!("{writes:?} is no number"))?,
+        lag_p50_ns: Some(percentile("lateness p50 ")?),
+        lag_p99_ns: Some(percentile(", p99 ")?),
         ..Sample::default()
     })
 }
@@ -172,10 +201,11 @@ fn wrk(stdout: &str) -> Result<Sample, String> {
     })
 }
 
-/// A time as wrk prints it: `350.00ms`, `4.10s`, `1.00m`.
+/// A time as wrk and, but for a space, ridgeline print it: `800ns`, `350.00ms`, `4.10s`, `1.00m`.
 fn time_of(text: &str) -> Option<Nanos> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let scale = match &text[digits.len()..] {
+        "ns" => 1e-9,
         "us" => 1e-6,
         "ms" => 1e-3,
         "s" => 1.0,
@@ -223,8 +253,33 @@ mod tests {
         let sample = bare(&serde_json::to_string(&outcome).unwrap()).unwrap();
         assert_eq!((sample.requests, sample.elapsed_ns), (5, 9));
         assert!(bare("no json").is_err());
-        let sample = sleeper(r#"{"lag":{"count":3,"p50_ns":42},"waits":3}"#).unwrap();
-        assert_eq!((sample.requests, sample.lag_p50_ns), (3, Some(42)));
+        let sample = sleeper(r#"{"lag":{"count":3,"p50_ns":42,"p99_ns":90},"waits":3}"#).unwrap();
+        assert_eq!(sample.requests, 3);
+        assert_eq!((sample.lag_p50_ns, sample.lag_p99_ns), (Some(42), Some(90)));
+        assert!(sleeper(r#"{"lag":{"count":3,"p50_ns":42},"waits":3}"#).is_err());
+    }
+
+    #[test]
+    fn the_last_words_of_the_mock_server_are_read() {
+        let text = "driver: io_uring, 1 threads, up to 4096 connections each\n\
+            20100 writes had a time: 2 later than 1.00 ms; lateness p50 57.3 us, p99 1.02 ms, max 5.00 \
+            ms\nserved 100 requests on 100 connections: 0 refused, 0 cut off, 0 of them by the end\n";
+        let sample = lateness(text).unwrap();
+        assert_eq!(sample.requests, 20_100);
+        assert_eq!(
+            (sample.lag_p50_ns, sample.lag_p99_ns),
+            (Some(57_300), Some(1_020_000))
+        );
+        for (printed, ns) in [("800 ns", 800), ("0 s", 0), ("104 us", 104_000)] {
+            let text = text.replace("57.3 us", printed);
+            assert_eq!(lateness(&text).unwrap().lag_p50_ns, Some(ns));
+        }
+        for wrong in ["57.3", "x us", ""] {
+            assert!(lateness(&text.replace("57.3 us", wrong)).is_err());
+        }
+        assert!(lateness(&text.replace("p99", "p98")).is_err());
+        assert!(lateness(&text.replace("20100", "many")).is_err());
+        assert!(lateness("served 0 requests on 0 connections\n").is_err());
     }
 
     #[test]

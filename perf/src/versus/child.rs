@@ -1,7 +1,7 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 
 use ridgeline_clock::{Clock, MonotonicClock, Nanos};
@@ -105,6 +105,8 @@ pub(crate) enum Listens {
 #[derive(Debug)]
 pub(crate) struct Served {
     child: Child,
+    /// What it says after its first line: there to be read at its end.
+    stdout: Option<BufReader<ChildStdout>>,
     /// It was waited for: its id may be another process's by now.
     gone: bool,
     /// As `127.0.0.1:PORT`.
@@ -128,6 +130,7 @@ impl Served {
         let child = spawn_pinned(command, core)?;
         let mut served = Self {
             child,
+            stdout: None,
             gone: false,
             address: String::new(),
         };
@@ -147,7 +150,8 @@ impl Served {
     fn first_line(&mut self) -> io::Result<Option<String>> {
         let mut line = String::new();
         if let Some(stdout) = self.child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line)?;
+            let stdout = self.stdout.insert(BufReader::new(stdout));
+            stdout.read_line(&mut line)?;
         }
         let address = line.trim().strip_prefix("listening on http://");
         Ok(address.map(str::to_owned))
@@ -168,11 +172,17 @@ impl Served {
         machine::cpu_of(self.child.id())
     }
 
-    /// Ends it, and tells what it used in all.
-    pub(crate) fn stop(mut self) -> io::Result<Ended> {
+    /// Ends it, and tells what it used in all, and what it said after its first line, if that line was
+    /// read. It must not say more than a pipe holds.
+    pub(crate) fn stop(mut self) -> io::Result<(Ended, String)> {
         self.end()?;
         self.gone = true;
-        machine::reap(self.child.id())
+        let ended = machine::reap(self.child.id())?;
+        let mut said = String::new();
+        if let Some(stdout) = &mut self.stdout {
+            stdout.read_to_string(&mut said)?;
+        }
+        Ok((ended, said))
     }
 
     /// Asks the server to end, and makes it if it does not.
@@ -227,5 +237,16 @@ mod tests {
             run(&mut sh("true"), 5000, Nanos::from_secs(60)).is_err(),
             "no such core"
         );
+    }
+
+    #[test]
+    fn what_a_server_says_at_its_end_is_heard() {
+        let core = rustix::thread::sched_getcpu();
+        let script = "trap 'echo last; exit' TERM; echo listening on http://127.0.0.1:9; echo next; \
+            while :; do read line || kill -TERM $$; done";
+        let served = Served::start(&mut sh(script), core, Listens::Says).unwrap();
+        assert_eq!(served.address, "127.0.0.1:9");
+        let (_, said) = served.stop().unwrap();
+        assert_eq!(said, "next\nlast\n");
     }
 }

@@ -18,6 +18,8 @@ pub enum Measure {
     EventsPerS,
     /// Median lag behind the schedule.
     LagP50Ns,
+    /// The 99th percentile of it.
+    LagP99Ns,
     /// Largest resident set of the process.
     ResidentBytes,
 }
@@ -32,12 +34,14 @@ impl Measure {
         let requests = sample.requests.max(1) as f64;
         let seconds = sample.elapsed_ns.max(1) as f64 / 1e9;
         let cpu = sample.cpu_ns as f64;
+        let lag = |lag: Option<u64>| lag.map_or(f64::NAN, |lag| lag as f64);
         match self {
             Self::CpuNsPerRequest => cpu / requests,
             Self::CpuNsPerEvent => cpu / requests / events.max(1) as f64,
             Self::RequestsPerS => requests / seconds,
             Self::EventsPerS => requests * events as f64 / seconds,
-            Self::LagP50Ns => sample.lag_p50_ns.map_or(f64::NAN, |lag| lag as f64),
+            Self::LagP50Ns => lag(sample.lag_p50_ns),
+            Self::LagP99Ns => lag(sample.lag_p99_ns),
             Self::ResidentBytes => sample.resident_bytes_max as f64,
         }
     }
@@ -267,7 +271,9 @@ mod tests {
     fn what_was_not_measured_keeps_no_promise() {
         let rounds = [[(); 4].map(|()| Sample::default())];
         for bound in [Bound::AtMost(2.0), Bound::AtLeast(0.5), Bound::Near(0.03)] {
-            assert!(!Figure::of(question(Measure::LagP50Ns, bound), &rounds, 1).kept);
+            for measure in [Measure::LagP50Ns, Measure::LagP99Ns] {
+                assert!(!Figure::of(question(measure, bound), &rounds, 1).kept);
+            }
         }
         assert!(
             Figure::of(question(Measure::LagP50Ns, Bound::AtMost(2.0)), &[], 1)

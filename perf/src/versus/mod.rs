@@ -8,6 +8,7 @@
 mod arm;
 mod child;
 mod figure;
+mod lateness;
 mod preset;
 mod serving;
 
@@ -35,13 +36,14 @@ pub struct Options {
     pub requests: Option<u64>,
     /// Content events of a stream.
     pub events: u64,
-    /// Connections of a client, or for `memory` open streams of arm B.
+    /// Connections of a client, or open streams of arm B for `memory` and `lateness`.
     pub connections: Option<u32>,
     /// Whether both arms use kernel receive stamps.
     pub timestamps: bool,
     /// Time of a run of the presets that run by time, in seconds.
     pub seconds: u32,
-    /// Requests per second for `lag`; a quarter of the measured ceiling where none is given.
+    /// Requests per second for `lag`, a quarter of the measured ceiling where none is given; writes
+    /// per second for `lateness`.
     pub rate: Option<f64>,
     /// The ridgeline program.
     pub ridgeline: PathBuf,

@@ -13,7 +13,7 @@ use crate::payload;
 use crate::versus::arm::{Arm, Reading, Side};
 use crate::versus::child::{Listens, Served};
 use crate::versus::figure::{Bound, Measure, Question, Relation};
-use crate::versus::{Options, serving};
+use crate::versus::{Options, lateness, serving};
 
 /// A comparison that is worth making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -35,6 +35,8 @@ pub enum Preset {
     Same,
     /// A constant rate: how late ridgeline starts requests, beside the bare sleeper.
     Lag,
+    /// The mock server in model mode: how late it writes, beside the bare sleeper.
+    Lateness,
     /// Open streams: what each adds to ridgeline's resident set.
     Memory,
     /// Servers, requests that are not streamed: the bare server against ridgeline's mock server.
@@ -97,6 +99,13 @@ impl Preset {
     pub(crate) fn sides(self, options: &Options) -> io::Result<Sides> {
         if self.serves() {
             let [a, b] = serving::sides(self, options)?;
+            return Ok(Sides {
+                both: [Box::new(a), Box::new(b)],
+                _served: None,
+            });
+        }
+        if self == Self::Lateness {
+            let (a, b) = lateness::sides(options)?;
             return Ok(Sides {
                 both: [Box::new(a), Box::new(b)],
                 _served: None,
@@ -185,11 +194,12 @@ impl Preset {
         })
     }
 
-    fn ridgeline(self, options: &Options, address: &str) -> io::Result<Arm> {
+    /// ridgeline's client, which sends what the preset asks for.
+    pub(crate) fn ridgeline(self, options: &Options, address: &str) -> io::Result<Arm> {
         let program = built(&options.ridgeline)?;
         let core = options.client_core.to_string();
         let (url, stop) = (format!("http://{address}"), self.stop(options));
-        let streaming = if self.streams() || self == Self::Memory {
+        let streaming = if self.streams() || matches!(self, Self::Memory | Self::Lateness) {
             "--streaming"
         } else {
             "--no-streaming"
@@ -285,6 +295,10 @@ impl Preset {
             Self::Nginx => (None, Some(AtLeast(1.5))),
             Self::EndpointsServer => (None, Some(AtLeast(2.0))),
             Self::Lag => return vec![ratio(Measure::LagP50Ns, Some(AtMost(2.0)))],
+            Self::Lateness => {
+                let late = [Measure::LagP50Ns, Measure::LagP99Ns];
+                return late.map(|late| ratio(late, Some(AtMost(2.0)))).into();
+            }
             Self::Memory => {
                 let more = options.connections.unwrap_or(STREAMS_FEW + STREAMS_MORE);
                 return vec![Question {
@@ -348,7 +362,7 @@ fn ceiling(options: &Options, address: &str) -> io::Result<f64> {
     Ok(sample.requests as f64 / Nanos(sample.elapsed_ns.max(1)).as_secs_f64())
 }
 
-fn sleeper(options: &Options, rate: f64) -> Arm {
+pub(crate) fn sleeper(options: &Options, rate: f64) -> Arm {
     let (rate, seconds) = (format!("{rate:.0}"), options.seconds.to_string());
     let args = ["--rate", &rate, "--seconds", &seconds]
         .map(OsString::from)

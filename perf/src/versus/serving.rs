@@ -46,7 +46,7 @@ impl Side for Serving {
         let (before, start) = (served.cpu()?, MonotonicClock.now());
         let loaded = load(options)?;
         let (cpu, wall) = (served.cpu()? - before, MonotonicClock.now() - start);
-        let ended = served.stop()?;
+        let (ended, _) = served.stop()?;
         Ok(Sample {
             cpu_ns: cpu.0,
             wall_ns: wall.0,
