@@ -14,7 +14,7 @@ use crate::args::MockServerArgs;
 use crate::refusal::Refusal;
 
 /// Flags that can't be changed while the server runs.
-const FIXED: [&str; 8] = [
+const FIXED: [&str; 9] = [
     "host",
     "port",
     "driver",
@@ -23,6 +23,7 @@ const FIXED: [&str; 8] = [
     "stats",
     "no-admin",
     "startup-duration",
+    "replay",
 ];
 
 /// Flags whose value is nobody's business.

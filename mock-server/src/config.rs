@@ -2,12 +2,14 @@ use std::fmt;
 use std::iter;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ridgeline_clock::Nanos;
 
 use crate::ask::{OutputTokens, Vocabulary};
 use crate::fault::Faults;
 use crate::pace::PaceConfig;
+use crate::replay::Replay;
 use crate::wording::Dialect;
 
 /// What a server answers, how fast, and within which limits.
@@ -18,6 +20,9 @@ pub struct ServerConfig {
     /// Whether answers say what their prompts did: the last text of the user, of a chat; without a
     /// maximum, all of it. They reason nothing and call nothing.
     pub echo: bool,
+    /// In model mode: answers to give again as they were recorded, with their times, tokens and errors,
+    /// in place of modelled ones.
+    pub replay: Option<Arc<Replay>>,
     /// The first model that `/v1/models` lists, and that a request without `model` gets.
     pub model: String,
     /// More models that `/v1/models` lists.
@@ -60,6 +65,7 @@ impl Default for ServerConfig {
         Self {
             mode: Mode::Model(PaceConfig::default()),
             echo: false,
+            replay: None,
             model: "mock".to_owned(),
             more_models: Vec::new(),
             strict_model: false,

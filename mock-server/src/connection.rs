@@ -20,6 +20,7 @@ use crate::ledger::{Account, Ledger, Note, Order};
 use crate::pace::{Admission, Packing, Replica, Started, Startup, Ticket, Want};
 use crate::refusal::Refusal;
 use crate::repeat::Repeat;
+use crate::replay::{Recording, Replayer};
 use crate::route::Route;
 use crate::timers::Timers;
 use crate::truth;
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) startup: Startup,
     pub(crate) ledger: Ledger,
     pub(crate) chooser: Chooser,
+    /// What is replayed in place of what is modelled.
+    pub(crate) replayer: Option<Replayer>,
     pub(crate) control: Arc<Control>,
     /// The version of the config that is in use.
     pub(crate) version: u64,
@@ -447,12 +450,20 @@ impl Connection {
             Route::Generate(endpoint) => {
                 let meaning = self.understand(shared, endpoint, reading.dialect, whole)?;
                 let asked = meaning.answer.stream;
-                let fault = choose(shared, reading.wish.take(), asked)?;
+                let recording = shared.next_recording();
+                let recorded = recording.as_ref().and_then(|one| one.fault(asked));
+                let fault = choose(shared, (reading.wish.take(), recorded), asked)?;
                 let stream = fault.map_or(asked, |fault| fault.kind.stream(asked));
                 let http = meaning.voice.http();
                 let reply = &mut reading.reply;
                 reply.keep_alive &= http.keeps_alive(stream, reply.chunks);
-                let work = generate(shared, meaning, reply, ticket, (&mut *account, fault))?;
+                let work = generate(
+                    shared,
+                    (meaning, recording),
+                    reply,
+                    ticket,
+                    (&mut *account, fault),
+                )?;
                 if let Some(Fault { kind, .. }) = fault {
                     account.fault = Some(kind);
                     account.status = kind.status();
@@ -802,13 +813,15 @@ fn embed(
     })
 }
 
-/// The fault of a request that is understood.
+/// The fault of a request that is understood: the one it wishes for, else the recorded one, else one
+/// of the rules'.
 fn choose(
     shared: &mut Shared,
-    wish: Option<Box<Result<Wish, FaultError>>>,
+    (wish, recorded): (Option<Box<Result<Wish, FaultError>>>, Option<Fault>),
     stream: bool,
 ) -> Result<Option<Fault>, Refusal> {
-    let wish = wish.map_or(Ok(Wish::Open), |wish| *wish);
+    let open = || recorded.map_or(Wish::Open, Wish::Faulty);
+    let wish = wish.map_or_else(|| Ok(open()), |wish| *wish);
     wish.and_then(|wish| shared.chooser.request(wish, stream))
         .map_err(|error| Refusal::invalid(None, error.to_string()))
 }
@@ -821,14 +834,18 @@ fn not_ready(left: Nanos) -> Refusal {
 /// The answer to a request that was complete at `account.arrived`.
 fn generate(
     shared: &mut Shared,
-    meaning: &mut Meaning,
+    (meaning, recording): (&mut Meaning, Option<Recording>),
     reply: &Reply,
     ticket: Ticket,
     (account, fault): (&mut Account, Option<Fault>),
 ) -> Result<Work, Refusal> {
     let at = account.arrived;
     let is_answered = fault.is_none_or(|fault| fault.kind.needs_answer());
-    account.order = is_answered.then(|| Order::of(&meaning.answer));
+    let answer = match &recording {
+        Some(recording) => recording.answer(&meaning.answer, shared.limits.tokens_max)?,
+        None => meaning.answer.clone(),
+    };
+    account.order = is_answered.then(|| Order::of(&answer));
     let is_modelled = is_answered && !shared.is_instant;
     let Some(replica) = shared.replica.as_mut().filter(|_| is_modelled) else {
         account.started = Some(at);
@@ -836,17 +853,18 @@ fn generate(
             return Ok(ready(shared.composer.prebuilt(meaning, reply, at), at));
         };
         let stamp = shared.composer.stamp(reply, at);
-        let answer = fault.kind.reshape(&meaning.answer);
+        let answer = fault.kind.reshape(&answer);
         let voice = Rc::clone(&meaning.voice);
+        let due = at + recording.map_or(Nanos::ZERO, |recording| recording.end());
         let mut paced = Paced::new(voice, answer, stamp, reply.chunks);
         return Ok(Work::Scripted {
-            script: Box::new(apply(&fault, paced.outline(reply, at, 0))),
+            script: Box::new(apply(&fault, paced.outline(reply, due, 0))),
             runs: false,
         });
     };
     let answer = match fault {
-        Some(fault) => fault.kind.reshape(&meaning.answer),
-        None => meaning.answer.clone(),
+        Some(fault) => fault.kind.reshape(&answer),
+        None => answer,
     };
     let want = Want {
         prompt_tokens: answer.prompt_tokens,
@@ -859,6 +877,7 @@ fn generate(
     let voice = Rc::clone(&meaning.voice);
     let mut paced = Paced::new(voice, answer, stamp, reply.chunks);
     paced.fault = fault;
+    paced.recording = recording;
     match replica.arrive(ticket, &want, at) {
         Admission::Refuse(refusal) => return Err(refusal),
         Admission::Wait => {}

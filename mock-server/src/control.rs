@@ -143,8 +143,9 @@ impl Control {
             let mut board = lock(&self.board);
             let settings = board.settings.as_ref().ok_or_else(nothing_here)?;
             let args = settings.patched(body)?;
+            // What is replayed is read once.
             let mut config = args
-                .config()
+                .config_with(board.config.replay.clone())
                 .map_err(|error| Refusal::invalid(None, error.to_string()))?;
             // What was allocated at the start.
             config.limits.connections_max = board.config.limits.connections_max;
@@ -161,6 +162,11 @@ impl Control {
 
 /// What was measured.
 impl Control {
+    /// How many shards there are.
+    pub(crate) fn shards(&self) -> usize {
+        self.gauges.len()
+    }
+
     /// The cells of shard number `shard`.
     pub(crate) fn gauges(&self, shard: usize) -> &Gauges {
         &self.gauges[shard]

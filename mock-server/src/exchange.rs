@@ -10,6 +10,7 @@ use crate::fault::{self, Cue, Ending, Fault, Outline, Part, Script, apply};
 use crate::ledger::{Load, Note};
 use crate::pace::{Next, Packing, Rounds, Started};
 use crate::refusal::Advice;
+use crate::replay::Recording;
 use crate::wording::{Content, Framing, Reply, Stamp, Telling, Voice, head};
 
 /// One request that is complete, and its answer as far as it is sent.
@@ -65,6 +66,8 @@ pub(crate) struct Paced {
     pieces: Option<Pieces>,
     /// What will go wrong, when it has its times.
     pub(crate) fault: Option<Fault>,
+    /// What it repeats, until it has its times.
+    pub(crate) recording: Option<Recording>,
 }
 
 /// A write that leaves in pieces.
@@ -236,11 +239,16 @@ impl Paced {
             held_back: Load::default(),
             pieces: None,
             fault: None,
+            recording: None,
         }
     }
 
     /// Gives it its times.
     pub(crate) fn start(&mut self, started: Started) {
+        let started = match self.recording.take() {
+            Some(recording) => recording.start(started, self.answer.stream),
+            None => started,
+        };
         self.answer.cached_tokens = started.cached_tokens;
         self.rounds = Some(Rounds::new(started, self.answer.tokens_longest()));
     }

@@ -33,6 +33,7 @@
 //! - In instant mode answers are built once and then sent as they are, so that the server outruns
 //!   any client. In model mode every token has its time, see [`PaceConfig`]: times are absolute, and
 //!   how late writes were is counted ([`Lateness`]).
+//!   In replay mode a recorded run gives times, tokens and errors: see [`replay`].
 //! - What goes wrong on purpose is asked for by [`FaultRule`]s, or by the header fields `X-Mock-Fault`
 //!   and `X-Return-Error` of a request, and counted in [`Served::faults`].
 //! - Usage is exact: `completion_tokens` by construction, every word of [`text`] being one token of
@@ -86,6 +87,7 @@ mod ledger;
 mod pace;
 mod refusal;
 mod repeat;
+pub mod replay;
 mod route;
 mod run;
 mod served;
@@ -104,6 +106,7 @@ pub use pace::{
     KvCache, LateTally, Latency, Lateness, Law, PaceArgs, PaceConfig, PaceError, Packing, Prefill,
     TOKENS_PER_EVENT_MAX, TokensPerEvent,
 };
+pub use replay::{Replay, ReplayArgs, ReplayError};
 pub use run::{DriverKind, Placement, Running, ServerError, Stopper, start};
 pub use served::Served;
 pub use server::{Server, serve};

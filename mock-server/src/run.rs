@@ -13,6 +13,7 @@ use ridgeline_net_uring::{UringConfig, UringDriver};
 use crate::admin::Settings;
 use crate::config::{Limits, Mode, ServerConfig};
 use crate::control::{Control, Phase};
+use crate::replay::ReplayError;
 use crate::served::Served;
 use crate::server::{Server, serve};
 use crate::truth::{Header, Recorder, TruthCounts, TruthFile};
@@ -138,6 +139,9 @@ pub enum ServerError {
     /// The list of cores names none.
     #[error("no core to serve on: name at least one, or none of them by `none`")]
     NoCores,
+    /// What should be replayed can't be.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// The truth file can't be made.
     #[error("cannot write the truth to {}: {source}", path.display())]
     Truth {

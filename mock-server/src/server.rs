@@ -17,6 +17,7 @@ use crate::ledger::Ledger;
 use crate::pace::{Lateness, Packing, Replica, Started, Startup, Ticket};
 use crate::refusal::Refusal;
 use crate::repeat::Repeat;
+use crate::replay::{Recording, Replayer};
 use crate::run::{ServerError, Stopper};
 use crate::served::Served;
 use crate::timers::Timers;
@@ -77,6 +78,10 @@ impl Server {
                 startup: Startup::new(config.startup),
                 ledger: Ledger::new(Arc::clone(&control), number, config.late_over),
                 chooser: Chooser::new(&config.faults, number as u64),
+                replayer: config
+                    .replay
+                    .as_ref()
+                    .map(|replay| Replayer::new(replay, number, control.shards())),
                 version,
                 is_draining: false,
                 open: 0,
@@ -265,6 +270,12 @@ impl Shared {
                 None => self.replica = Some(Replica::new(pace, number)),
             }
         }
+    }
+
+    /// What the next generating request repeats, in replay mode.
+    pub(crate) fn next_recording(&mut self) -> Option<Recording> {
+        let replayer = self.replayer.as_mut().filter(|_| !self.is_instant);
+        replayer.map(Replayer::next)
     }
 
     /// `/metrics`, this shard's own numbers up to date.

@@ -1,5 +1,7 @@
 //! The flags: one group per concern, each in the module of its concern.
 
+use std::sync::Arc;
+
 mod answer;
 mod listen;
 mod span;
@@ -12,6 +14,7 @@ use crate::admin::Settings;
 use crate::config::{ApiKey, Limits, Mode, ServerConfig};
 use crate::fault::FaultArgs;
 use crate::pace::{PaceArgs, Packing};
+use crate::replay::{Replay, ReplayArgs};
 use crate::run::{Running, ServerError, start_with};
 use crate::truth::TruthArgs;
 
@@ -21,8 +24,8 @@ pub struct MockServerArgs {
     /// All flags as text. Its place is the first: flags that are parsed are taken out of clap's hands.
     #[command(flatten)]
     pub(crate) settings: Settings,
-    /// What is answered and when: at once (instant), at modelled times (model), or the prompt, at
-    /// modelled times (echo)
+    /// What is answered and when: at once (instant), at modelled times (model), the prompt, at
+    /// modelled times (echo), or what a run recorded (replay)
     #[arg(long, value_enum, default_value_t = ModeKind::Model)]
     pub mode: ModeKind,
     /// Where the server listens, and on which cores.
@@ -34,6 +37,9 @@ pub struct MockServerArgs {
     /// The times of model mode.
     #[command(flatten)]
     pub pace: PaceArgs,
+    /// What replay mode replays.
+    #[command(flatten)]
+    pub replay: ReplayArgs,
     /// What goes wrong on purpose.
     #[command(flatten)]
     pub fault: FaultArgs,
@@ -51,20 +57,32 @@ pub enum ModeKind {
     Model,
     /// The prompt back, each token at its time
     Echo,
+    /// The answers of --replay FILE again: times, tokens and errors
+    Replay,
 }
 
 impl MockServerArgs {
     /// What the flags ask the server to be.
     ///
     /// # Errors
-    /// [`ServerError::Flags`] when they ask for times that can't be.
+    /// [`ServerError::Flags`] when they ask for times that can't be; [`ServerError::Replay`] when what
+    /// they ask to replay can't be.
     pub fn config(&self) -> Result<ServerConfig, ServerError> {
+        self.config_with(None)
+    }
+
+    /// The same, where what is replayed may have been read already.
+    pub(crate) fn config_with(
+        &self,
+        replay: Option<Arc<Replay>>,
+    ) -> Result<ServerConfig, ServerError> {
+        let replay = self.replay(replay)?;
         let events_per_write = self.answer.events_per_write;
         let mode = match self.mode {
             ModeKind::Instant => Mode::Instant {
                 events_per_write: events_per_write.and_then(|events| events.0),
             },
-            ModeKind::Model | ModeKind::Echo => {
+            ModeKind::Model | ModeKind::Echo | ModeKind::Replay => {
                 let one = Packing::default().events_per_write;
                 let events_per_write = events_per_write.map_or(one, |events| events.0);
                 let pace = self.pace.config(events_per_write);
@@ -75,6 +93,7 @@ impl MockServerArgs {
         Ok(ServerConfig {
             mode,
             echo: self.mode == ModeKind::Echo,
+            replay,
             model: answer.model,
             more_models: answer.served_model_name,
             strict_model: answer.strict_model,
@@ -93,6 +112,23 @@ impl MockServerArgs {
             truth: self.truth.truth.clone(),
             limits: Limits::default(),
         })
+    }
+
+    /// What is replayed, if anything: `known`, or what is in the file.
+    fn replay(&self, known: Option<Arc<Replay>>) -> Result<Option<Arc<Replay>>, ServerError> {
+        match (self.mode, &self.replay.replay) {
+            (ModeKind::Replay, Some(path)) => match known {
+                Some(known) => Ok(Some(known)),
+                None => Ok(Some(Arc::new(Replay::read(path)?))),
+            },
+            (ModeKind::Replay, None) => Err(ServerError::Flags(
+                "--mode replay needs --replay FILE, the records.jsonl of a run".to_owned(),
+            )),
+            (_, Some(_)) => Err(ServerError::Flags(
+                "--replay is for --mode replay: give both".to_owned(),
+            )),
+            (_, None) => Ok(None),
+        }
     }
 
     /// Starts the server that the flags ask for.

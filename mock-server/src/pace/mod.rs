@@ -23,7 +23,7 @@ pub use blocks::KvCache;
 pub use latency::{Latency, Law, Prefill, TOKENS_PER_EVENT_MAX, TokensPerEvent};
 pub use lateness::{LateTally, Lateness};
 
-pub(crate) use replica::{Admission, Replica, Started, Ticket, Want};
+pub(crate) use replica::{Admission, Pace, Replica, Started, Ticket, Want};
 pub(crate) use rounds::{Next, Rounds};
 pub(crate) use startup::Startup;
 

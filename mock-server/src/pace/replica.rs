@@ -12,6 +12,7 @@ use super::blocks::{Blocks, Hold, Room};
 use super::load::LoadFactor;
 use super::{KvCache, Latency, PaceConfig, Prefill, TokensPerEvent};
 use crate::refusal::Refusal;
+use crate::replay::Recording;
 
 /// Names one request of a shard: its connection, and which request of that connection it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,17 +58,51 @@ pub(crate) struct Started {
 
 /// The times of an answer's events after the first.
 #[derive(Clone, Debug)]
-pub(crate) struct Pace {
-    times: Rc<Times>,
-    source: Source,
-    /// What rounding left of the gaps so far, ns: their sum is that of the exact gaps.
-    rest_ns: f64,
+pub(crate) enum Pace {
+    Modelled(Modelled),
+    Recorded(Recording),
 }
 
 impl Pace {
     /// From one event's time to the next one's, while `running` sequences run.
     #[inline]
     pub(crate) fn gap(&mut self, running: u32) -> Nanos {
+        match self {
+            Self::Modelled(modelled) => modelled.gap(running),
+            Self::Recorded(recording) => recording.gap(),
+        }
+    }
+
+    /// How many tokens the next event brings, at least one unless the answer has none.
+    #[inline]
+    pub(crate) fn tokens(&mut self) -> u32 {
+        match self {
+            Self::Modelled(modelled) => modelled.tokens(),
+            Self::Recorded(recording) => recording.tokens(),
+        }
+    }
+
+    /// Whether gaps depend on what else runs, so that none can be known before its time.
+    pub(crate) fn feels_load(&self) -> bool {
+        match self {
+            Self::Modelled(modelled) => !modelled.times.factor.is_one(),
+            Self::Recorded(_) => false,
+        }
+    }
+}
+
+/// Times that are drawn.
+#[derive(Clone, Debug)]
+pub(crate) struct Modelled {
+    times: Rc<Times>,
+    source: Source,
+    /// What rounding left of the gaps so far, ns: their sum is that of the exact gaps.
+    rest_ns: f64,
+}
+
+impl Modelled {
+    #[inline]
+    fn gap(&mut self, running: u32) -> Nanos {
         let factor = self.times.factor.at(running);
         let exact_ns = self.times.gap.draw_ns(&mut self.source) * factor + self.rest_ns;
         let gap = floor(exact_ns);
@@ -75,15 +110,9 @@ impl Pace {
         gap
     }
 
-    /// How many tokens the next event brings, at least one.
     #[inline]
-    pub(crate) fn tokens(&mut self) -> u32 {
+    fn tokens(&mut self) -> u32 {
         self.times.tokens_per_event.draw(&mut self.source)
-    }
-
-    /// Whether gaps depend on what else runs, so that none can be known before its time.
-    pub(crate) fn feels_load(&self) -> bool {
-        !self.times.factor.is_one()
     }
 }
 
@@ -376,11 +405,11 @@ impl Replica {
             at,
             cached_tokens,
             first: at + floor(prefill_ns * factor),
-            pace: Pace {
+            pace: Pace::Modelled(Modelled {
                 times: Rc::clone(&self.times),
                 source,
                 rest_ns: 0.0,
-            },
+            }),
         }
     }
 

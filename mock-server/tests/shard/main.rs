@@ -11,4 +11,5 @@ mod fed;
 mod gauges;
 mod limits;
 mod pace;
+mod replay;
 mod times;
