@@ -243,7 +243,11 @@ fn get(peer: &Peer, template: &RequestTemplate, timeout: Nanos) -> io::Result<(u
             return Err(io::ErrorKind::TimedOut.into());
         }
         stream.set_timeout(left.into())?;
-        let read = stream.read(&mut buffer)?;
+        let read = match stream.read(&mut buffer) {
+            // A signal is no answer.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
         if read == 0 {
             return match decoder.finish(true) {
                 ridgeline_wire::http1::Ended::Complete => Ok((status, body)),

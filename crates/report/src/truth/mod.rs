@@ -3,7 +3,7 @@
 //!
 //! A *truth file* is JSON lines: a header (`schema`: [`SCHEMA`]), a line per request, and at the end,
 //! if the server ended by itself, how many there were. The mock server's crate says what each member
-//! means; [`read`] is strict about those that it knows, and passes over others.
+//! means; `read` is strict about those that it knows, and passes over others.
 //!
 //! Of a request that the records and the file both have, and whose times mean something (measured,
 //! successful, sent once), the join takes:
