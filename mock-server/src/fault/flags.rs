@@ -12,7 +12,7 @@ pub struct FaultArgs {
     /// What the flags below ask for together.
     #[command(flatten)]
     pub(crate) faults: Faults,
-    /// What goes wrong and when, NAME[:KEY=VALUE,...][@RATE%|@N|@every=N|@first=N], as
+    /// What goes wrong and when, `NAME[:KEY=VALUE,...][@RATE%|@N|@every=N|@first=N]`, as
     /// stall-after-event:at=3@5%; may be given several times
     #[arg(long = "fault", value_name = "FAULT")]
     pub fault: Vec<FaultRule>,

@@ -25,7 +25,7 @@ pub enum Dialect {
     Openrouter,
     /// LiteLLM: the role with the text, usage in a chunk with an empty delta
     Litellm,
-    /// transformers serve: usage always, on the last chunk; no [DONE]
+    /// transformers serve: usage always, on the last chunk; no `[DONE]`
     Transformers,
     /// SGLang: nulls in every delta, `matched_stop`, `reasoning_content`
     Sglang,
@@ -35,7 +35,7 @@ pub enum Dialect {
     LlamaCpp,
     /// Ollama: the role in every chunk
     Ollama,
-    /// Proxies before Gemini: [DONE], and never a `finish_reason`
+    /// Proxies before Gemini: `[DONE]`, and never a `finish_reason`
     Gemini,
     /// sse-starlette: CRLF, and pings as comments
     SseStarlette,
@@ -55,7 +55,7 @@ pub enum Dialect {
     Fields,
     /// Comments before and inside of events
     Comments,
-    /// More events after [DONE], to be ignored
+    /// More events after `[DONE]`, to be ignored
     AfterDone,
     /// Usage in every chunk
     UsageAlways,
