@@ -2,7 +2,7 @@ use ridgeline_metrics::{Metric, Summary};
 use serde::Serialize;
 
 use super::interval::{Change, Estimate, float, judge, relative};
-use super::lines::Request;
+use super::requests::Request;
 use super::side::{Run, Side};
 use super::{BATCHES, CONFIDENCE};
 

@@ -12,8 +12,8 @@
 
 mod figures;
 mod interval;
-mod lines;
 mod render;
+mod requests;
 mod side;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use ridgeline_metrics::verdict::Status;
 
-use super::lines::{self, Request};
+use super::requests::{self, Request};
 use crate::{Report, ReportError, read_json};
 
 /// The runs of one side: one, or several of the same.
@@ -64,7 +64,7 @@ impl Side {
 impl Run {
     fn read(folder: &Path) -> Result<Self, ReportError> {
         let report = read_json(folder)?;
-        let requests = lines::read(folder, report.target.streaming)?;
+        let requests = requests::read(folder, report.target.streaming)?;
         Ok(Self {
             folder: folder.to_owned(),
             report,

@@ -13,6 +13,7 @@
 mod count;
 mod entry;
 mod line;
+mod lines;
 mod recover;
 #[cfg(test)]
 mod samples;
@@ -23,6 +24,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub use count::{Counted, count};
+pub(crate) use lines::{LineError, Lines};
 pub use recover::{Recovered, recover};
 pub use writer::{RecordWriter, Written};
 

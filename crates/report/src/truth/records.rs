@@ -1,13 +1,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use serde::Deserialize;
 
 use super::TruthError;
-use crate::records::JSONL;
+use crate::records::{JSONL, LineError, Lines};
 
 /// What the join needs of a record. Times are ns after the run's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,39 +48,30 @@ struct ErrorMember {
 /// The records of a folder, by the name of their request. A last line that is cut is none.
 pub(super) fn read(folder: &Path) -> Result<HashMap<String, Record>, TruthError> {
     let path = folder.join(JSONL);
-    let read = |source| TruthError::Read {
+    let unread = |source| TruthError::Read {
         path: path.clone(),
         source,
+    };
+    let wrong = |line, problem| TruthError::Line {
+        path: path.clone(),
+        line,
+        problem,
     };
     let nothing = || TruthError::NoRecords {
         path: folder.to_owned(),
     };
-    let file = match File::open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(nothing()),
-        opened => opened.map_err(read)?,
-    };
-    let mut input = BufReader::with_capacity(256 << 10, file);
-    let (mut bytes, mut number) = (Vec::new(), 0);
+    let mut lines = Lines::open(folder).map_err(unread)?.ok_or_else(nothing)?;
     let mut records = HashMap::new();
     loop {
-        bytes.clear();
-        if input.read_until(b'\n', &mut bytes).map_err(read)? == 0 {
-            break;
-        }
-        number += 1;
-        let wrong = |problem: String| TruthError::Line {
-            path: path.clone(),
-            line: number,
-            problem,
+        let named = match lines.next::<Line<'_>>() {
+            Ok(None) => break,
+            Ok(Some(line)) => (line.request_id.clone().into_owned(), Record::of(line)),
+            Err(LineError::Read(source)) => return Err(unread(source)),
+            Err(LineError::Form { number, error }) => return Err(wrong(number, error.to_string())),
         };
-        let line: Line<'_> = match serde_json::from_slice(&bytes) {
-            Ok(line) => line,
-            Err(_) if !bytes.ends_with(b"\n") => break,
-            Err(error) => return Err(wrong(error.to_string())),
-        };
-        let name = line.request_id.clone().into_owned();
-        if records.insert(name, Record::of(line)).is_some() {
-            return Err(wrong("its request_id has a record already".to_owned()));
+        if records.insert(named.0, named.1).is_some() {
+            let problem = "its request_id has a record already".to_owned();
+            return Err(wrong(lines.number(), problem));
         }
     }
     if records.is_empty() {

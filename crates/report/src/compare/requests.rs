@@ -1,12 +1,10 @@
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::ReportError;
-use crate::records::JSONL;
+use crate::records::{JSONL, LineError, Lines};
 
 /// A request of the measured phase that succeeded, as far as figures come from it. Times are ns after the
 /// run's start.
@@ -40,30 +38,23 @@ struct Line<'a> {
 /// The successes of a folder's `records.jsonl`, by the time of their submission; `None` when there is no such
 /// file. A last line that a kill cut short is left out.
 pub(super) fn read(folder: &Path, streaming: bool) -> Result<Option<Vec<Request>>, ReportError> {
-    let path = folder.join(JSONL);
-    let failed = |source| ReportError::Read {
-        path: path.clone(),
+    let path = || folder.join(JSONL);
+    let unread = |source| ReportError::Read {
+        path: path(),
         source,
     };
-    let file = match File::open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(failed)?,
+    let Some(mut lines) = Lines::open(folder).map_err(unread)? else {
+        return Ok(None);
     };
-    let mut input = BufReader::with_capacity(256 << 10, file);
-    let (mut bytes, mut number) = (Vec::new(), 0_u64);
     let mut requests = Vec::new();
     loop {
-        bytes.clear();
-        if input.read_until(b'\n', &mut bytes).map_err(failed)? == 0 {
-            break;
-        }
-        number += 1;
-        match serde_json::from_slice::<Line<'_>>(&bytes) {
-            Ok(line) => requests.extend(request(&line, streaming)),
-            Err(_) if !bytes.ends_with(b"\n") => break,
-            Err(error) => {
+        match lines.next::<Line<'_>>() {
+            Ok(None) => break,
+            Ok(Some(line)) => requests.extend(request(&line, streaming)),
+            Err(LineError::Read(source)) => return Err(unread(source)),
+            Err(LineError::Form { number, error }) => {
                 return Err(ReportError::Form {
-                    path,
+                    path: path(),
                     problem: format!("line {number}: {error}"),
                 });
             }
