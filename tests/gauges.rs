@@ -1,39 +1,20 @@
 //! The mock server's `/metrics` adds up with what bench records.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "outside/mock.rs"]
+mod mock; // the mock server as a child
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
-/// `ridgeline mock-server` on a port that the system chose. Killed when dropped.
-struct Mock {
-    child: Child,
-    url: String,
-}
+use mock::Mock;
 
 impl Mock {
-    fn start(flags: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_ridgeline"))
-            .args(["mock-server", "--port", "0"])
-            .args(flags)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let url = line.trim_end().strip_prefix("listening on ").unwrap();
-        Self {
-            url: url.to_owned(),
-            child,
-        }
-    }
-
     fn ask(&self, method: &str, path: &str) -> String {
         let address = self.url.strip_prefix("http://").unwrap();
         let mut peer = TcpStream::connect(address).unwrap();
@@ -60,13 +41,6 @@ impl Mock {
             (format!("{name}{labels}"), value.parse().unwrap())
         });
         samples.collect()
-    }
-}
-
-impl Drop for Mock {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -176,5 +150,7 @@ fn both_ends_count_the_same() {
             ],
         );
         assert_eq!(metrics["vllm:time_to_first_token_seconds_count"], 0.0);
+        let said = mock.stop();
+        assert!(said.contains(" 0 cut off"), "{said}");
     }
 }

@@ -2,63 +2,25 @@
 //! says fits what the other says. How fast anything was is nobody's matter here.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "outside/mock.rs"]
+mod mock; // the mock server as a child
 #[path = "outside/program.rs"]
 mod program; // the program as a child, never for longer than a limit
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
+
+use mock::Mock;
 
 const REQUESTS: u64 = 24;
 const TOKENS: u64 = 6;
 
-/// A mock server that writes a truth file.
-struct Server {
-    child: Child,
-    out: BufReader<ChildStdout>,
-    url: String,
-}
-
-impl Server {
-    fn start(truth: &Path, more: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_ridgeline"))
-            .args(["mock-server", "--port", "0", "--truth"])
-            .arg(truth)
-            .args(more)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        let url = line
-            .trim()
-            .strip_prefix("listening on ")
-            .unwrap()
-            .to_owned();
-        Self { child, out, url }
-    }
-
-    /// Ends it in good order. What it says then.
-    fn stop(mut self) -> String {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        let mut said = String::new();
-        self.out.read_to_string(&mut said).unwrap();
-        assert!(self.child.wait().unwrap().success(), "{said}");
-        said
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts a mock server that writes a truth file.
+fn start(truth: &Path, more: &[&str]) -> Mock {
+    let truth = truth.to_str().unwrap();
+    Mock::start(&[&["--truth", truth], more].concat())
 }
 
 /// A run and the truth of its server.
@@ -74,7 +36,7 @@ struct Pair {
 fn pair(server: &[&str], bench: &[&str]) -> Pair {
     let keep = tempfile::tempdir().unwrap();
     let (results, truth) = (keep.path().join("out"), keep.path().join("truth.jsonl"));
-    let server = Server::start(&truth, server);
+    let server = start(&truth, server);
     let (count, osl) = (REQUESTS.to_string(), TOKENS.to_string());
     let out = results.display().to_string();
     let fixed = [
