@@ -141,24 +141,6 @@ pub(crate) fn sides(options: &Options) -> io::Result<(Sleeping, Writing)> {
 mod tests {
     use super::*;
 
-    fn options() -> Options {
-        Options {
-            rounds: None,
-            requests: None,
-            events: 1000,
-            connections: None,
-            timestamps: false,
-            seconds: 4,
-            rate: None,
-            ridgeline: std::env::current_exe().unwrap(),
-            endpoints_python: None,
-            programs: PathBuf::from("bin"),
-            server_core: 3,
-            client_core: 1,
-            limit: Nanos::from_secs(60),
-        }
-    }
-
     #[test]
     fn streams_last_as_long_as_the_run_at_the_rate_of_the_sleeper() {
         for (connections, rate, gap_ms, tokens) in [
@@ -168,7 +150,7 @@ mod tests {
         ] {
             let plan = Plan::of(&Options {
                 connections,
-                ..options()
+                ..Options::sample()
             });
             let expected = Plan {
                 streams: connections.unwrap_or(100),
@@ -180,14 +162,14 @@ mod tests {
         }
         let told = Plan::of(&Options {
             rate: Some(10.0),
-            ..options()
+            ..Options::sample()
         });
         assert_eq!((told.gap, told.tokens), (Nanos::from_secs(10), 1));
     }
 
     #[test]
     fn the_server_is_told_the_gap() {
-        let args = Plan::of(&options()).server(3);
+        let args = Plan::of(&Options::sample()).server(3);
         let words: Vec<&str> = args.iter().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(
             words.join(" "),

@@ -59,6 +59,28 @@ pub struct Options {
     pub limit: Nanos,
 }
 
+#[cfg(test)]
+impl Options {
+    /// Defaults for tests of presets; the programs are not there.
+    fn sample() -> Self {
+        Self {
+            rounds: None,
+            requests: None,
+            events: 1000,
+            connections: None,
+            timestamps: false,
+            seconds: 4,
+            rate: None,
+            ridgeline: std::env::current_exe().expect("a test has a program"),
+            endpoints_python: None,
+            programs: PathBuf::from("bin"),
+            server_core: 3,
+            client_core: 1,
+            limit: Nanos::from_secs(60),
+        }
+    }
+}
+
 /// The result: figures, and every sample they come from.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {

@@ -423,19 +423,9 @@ mod tests {
 
     fn options() -> Options {
         Options {
-            rounds: None,
-            requests: None,
-            events: 1000,
-            connections: None,
-            timestamps: false,
-            seconds: 4,
             rate: Some(1000.0),
-            ridgeline: std::env::current_exe().unwrap(),
-            endpoints_python: None,
-            programs: PathBuf::from("bin"),
             server_core: 0,
-            client_core: 1,
-            limit: Nanos::from_secs(60),
+            ..Options::sample()
         }
     }
 
