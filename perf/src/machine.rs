@@ -237,7 +237,8 @@ mod tests {
     #[test]
     fn a_running_process_is_accounted_for_with_its_children() {
         let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
-        let script = format!("{busy}; ({busy}; echo; read end) & wait");
+        // What runs in the background gets no input but by another number, and would end at once.
+        let script = format!("exec 3<&0; {busy}; ({busy}; echo; read end <&3) & wait");
         let mut child = Command::new("sh")
             .args(["-c", &script])
             .stdin(Stdio::piped())
