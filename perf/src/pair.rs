@@ -215,8 +215,9 @@ mod tests {
     #[test]
     fn every_message_is_read_and_stamped() {
         let plan = Exchange {
-            rate: 2000.0,
-            span: Nanos::from_millis(50),
+            // Only a message that is read by itself is judged: gaps that outlast most preemptions.
+            rate: 200.0,
+            span: Nanos::from_millis(500),
             message_bytes: 200,
             write_core: None,
             read_core: None,
