@@ -144,9 +144,9 @@ impl Mode {
 /// What bounds memory, per shard.
 ///
 /// The sum, worst case: `connections_max` times (`head_bytes_max` + twice `body_bytes_max` +
-/// `queued_bytes_max` + one write), and once `cache_bytes_max`, one prebuilt answer and, under `truth`,
-/// the queue to its writer. In use, a
-/// connection holds its last request and what its peer has not read yet: measured with 40,000 of them
+/// `queued_bytes_max` + one write); three times `cache_bytes_max` (prebuilt answers, what bodies mean,
+/// replies to embeddings and `/tokenize`); and once one prebuilt answer and, under `truth`, the queue to
+/// its writer. In use, a connection holds its last request and what its peer has not read yet: measured with 40,000 of them
 /// on io_uring, 0.6 KB when nothing was asked yet, 1.2 KB after a small request, 1.9 KB after a chat
 /// of 0.6 KB; and 0.8 KB for each of `connections_max`, from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,8 +172,8 @@ pub struct Limits {
     pub queued_bytes_max: usize,
     /// Events that are due together share one write up to this size, bytes.
     pub write_bytes_max: usize,
-    /// Prebuilt answers, bytes. When they are full they are all dropped, and built again on
-    /// demand.
+    /// Prebuilt answers, bytes; as much again for what bodies mean, and for other replies. When one
+    /// is full it is emptied, and filled again on demand.
     pub cache_bytes_max: usize,
     /// Heads that came in pieces, bytes, all connections together. Past it: 414 or 431.
     pub carry_bytes_max: usize,
