@@ -242,7 +242,8 @@ mod tests {
     #[test]
     fn what_a_server_says_at_its_end_is_heard() {
         let core = rustix::thread::sched_getcpu();
-        let script = "trap 'echo last; exit' TERM; echo listening on http://127.0.0.1:9; echo next; \
+        // Both lines in one write: the first is the sign that it may be ended.
+        let script = "trap 'echo last; exit' TERM; printf 'listening on http://127.0.0.1:9\\nnext\\n'; \
             while :; do read line || kill -TERM $$; done";
         let served = Served::start(&mut sh(script), core, Listens::Says).unwrap();
         assert_eq!(served.address, "127.0.0.1:9");
