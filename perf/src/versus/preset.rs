@@ -268,7 +268,7 @@ impl Preset {
         }
     }
 
-    /// What is asked of the samples, and what is promised (`PROMISES.md`).
+    /// What is asked of the samples, and what is promised (`SPEC.md`).
     pub(crate) fn questions(self, options: &Options) -> Vec<Question> {
         use Bound::{AtLeast, AtMost, Near};
         let ratio = |measure, bound: Option<Bound>| Question {
