@@ -142,15 +142,7 @@ const VOICES_MAX: usize = 256;
 
 impl Composer {
     pub(crate) fn new(config: &ServerConfig, epoch: Nanos) -> Self {
-        let models = config.models().map(|model| {
-            json!({
-                "id": model,
-                "object": "model",
-                "created": seconds(epoch),
-                "owned_by": "ridgeline",
-                "max_model_len": config.context(),
-            })
-        });
+        let models = config.models().map(|model| described(model, config, epoch));
         let models = json!({"object": "list", "data": models.collect::<Vec<_>>()});
         Self {
             config: config.clone(),
@@ -184,6 +176,18 @@ impl Composer {
 
     pub(crate) fn models(&self) -> Rc<Prebuilt> {
         Rc::clone(&self.models)
+    }
+
+    /// One model of those that are listed.
+    ///
+    /// # Errors
+    /// 404 where it is not among them.
+    pub(crate) fn model(&self, name: &str) -> Result<Rc<Prebuilt>, Refusal> {
+        let config = &self.config;
+        let known = config.models().find(|model| *model == name);
+        let known = known.ok_or_else(|| Refusal::model(name))?;
+        let model = described(known, config, self.epoch);
+        Ok(Rc::new(Prebuilt::json(&model)))
     }
 
     pub(crate) fn health(&self) -> Rc<Prebuilt> {
@@ -350,7 +354,7 @@ impl Composer {
                 if body.len() == start {
                     continue;
                 }
-                load.add(&step);
+                load.add(&step, voice.dialect());
                 events += 1;
                 if events == events_per_write && step != Step::Done {
                     http.write(&mut body, framing, &mut telling, start_of_write);
@@ -380,13 +384,26 @@ impl Composer {
     }
 }
 
+/// What `/v1/models` says of a model.
+fn described(model: &str, config: &ServerConfig, epoch: Nanos) -> Value {
+    json!({
+        "id": model,
+        "object": "model",
+        "created": seconds(epoch),
+        "owned_by": "ridgeline",
+        "max_model_len": config.context(),
+    })
+}
+
 /// An answer that is sent when it is complete, in one write.
 fn whole(voice: &Voice, answer: &Answer, stamp: &Stamp, chunks: bool) -> Prebuilt {
     let mut body = Vec::new();
     let mut load = Load::default();
-    let content = voice.complete(&mut body, stamp, answer, |step| load.add(step));
+    let content = voice.complete(&mut body, stamp, answer, |step| {
+        load.add(step, voice.dialect());
+    });
     if content == Content::Json {
-        load = Load::whole(answer);
+        load = Load::whole(answer, voice.dialect());
     }
     let http = voice.http();
     let framing = http.complete(&mut body, content, chunks);

@@ -21,7 +21,7 @@ use crate::pace::{Admission, Packing, Replica, Started, Startup, Ticket, Want};
 use crate::refusal::Refusal;
 use crate::repeat::Repeat;
 use crate::replay::{Recording, Replayer};
-use crate::route::Route;
+use crate::route::{Route, model_named};
 use crate::timers::Timers;
 use crate::truth;
 use crate::wording::{Dialect, Reply, UnknownDialect};
@@ -102,6 +102,8 @@ enum Phase {
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     route: Route,
+    /// The model that its path names.
+    model: Option<Box<str>>,
     pub(crate) reply: Reply,
     /// The one that the request names.
     dialect: Option<Result<Dialect, UnknownDialect>>,
@@ -117,7 +119,10 @@ impl Reading {
     /// Whether the same head says the same again on any connection, and the next request follows its
     /// body.
     pub(crate) fn is_plain(&self) -> bool {
-        self.reply.keep_alive && self.wish.is_none() && !self.awaits_continue
+        self.reply.keep_alive
+            && self.wish.is_none()
+            && self.model.is_none()
+            && !self.awaits_continue
     }
 
     pub(crate) fn new(head: &RequestHead<'_>, api_key: Option<&ApiKey>) -> Self {
@@ -144,6 +149,7 @@ impl Reading {
         Self {
             wish,
             route,
+            model: (route == Route::Model).then(|| model_named(head.target)),
             authorized: !route.needs_key() || api_key.is_none_or(|key| bears(authorization, key)),
             reply: Reply {
                 request_id,
@@ -167,6 +173,8 @@ struct Memo {
     version: u64,
 }
 
+/// When whoever asks a server that is ending may try again: by then there may be another one.
+const DRAIN_RETRY_AFTER_S: u64 = 1;
 /// A longer body is not remembered, and its buffer not kept.
 const MEMO_BYTES_MAX: usize = 64 << 10;
 
@@ -435,7 +443,7 @@ impl Connection {
         if shared.is_draining {
             reading.reply.keep_alive = false;
             let message = "This server takes no more requests: it is ending";
-            return Err(Refusal::request(503, message));
+            return Err(Refusal::later(503, message, DRAIN_RETRY_AFTER_S));
         }
         let at = account.arrived;
         if !reading.route.is_ready_at_once()
@@ -482,6 +490,10 @@ impl Connection {
                 Ok(ready(prebuilt, at))
             }
             Route::Models => Ok(ready(shared.composer.models(), at)),
+            Route::Model => {
+                let name = reading.model.take().unwrap_or_default();
+                Ok(ready(shared.composer.model(&name)?, at))
+            }
             Route::Health => Ok(ready(shared.composer.health(), at)),
             Route::Metrics => Ok(ready(Rc::new(Prebuilt::page(shared.page())), at)),
             Route::Config => Ok(told(&shared.control.settings()?, at)),
@@ -786,6 +798,7 @@ fn embed(
     account: &mut Account,
 ) -> Result<Work, Refusal> {
     let at = account.arrived;
+    account.order = Some(Order::reading(prompt_tokens));
     let Some(replica) = shared.replica.as_mut().filter(|_| !shared.is_instant) else {
         account.started = Some(at);
         return Ok(ready(prebuilt, at));

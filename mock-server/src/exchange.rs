@@ -357,7 +357,7 @@ impl Paced {
             for tokens in rounds.take() {
                 self.walk.advance(tokens);
                 while let Some(step) = self.walk.step(&self.answer) {
-                    note.load.add(&step);
+                    note.load.add(&step, self.voice.dialect());
                     http.event(out, framing, &mut self.telling, |out, telling| {
                         self.voice
                             .event(out, telling, &self.stamp, &self.answer, &step);
@@ -426,7 +426,7 @@ impl Paced {
             due,
             bytes,
             part: Part::Content,
-            load: Load::whole(&self.answer),
+            load: Load::whole(&self.answer, self.voice.dialect()),
         }]
     }
 
@@ -452,7 +452,7 @@ impl Paced {
                 let mut bytes = Vec::new();
                 voice.event(&mut bytes, telling, stamp, answer, &step);
                 let mut load = Load::default();
-                load.add(&step);
+                load.add(&step, voice.dialect());
                 events.push(fault::Event {
                     due,
                     bytes,
@@ -475,11 +475,14 @@ impl Paced {
         };
         let mut body = means.buffers.take();
         let mut load = Load::default();
+        let dialect = self.voice.dialect();
         let content = self
             .voice
-            .complete(&mut body, &self.stamp, &self.answer, |step| load.add(step));
+            .complete(&mut body, &self.stamp, &self.answer, |step| {
+                load.add(step, dialect)
+            });
         if content == Content::Json {
-            load = Load::whole(&self.answer);
+            load = Load::whole(&self.answer, dialect);
         }
         let http = self.voice.http();
         let framing = http.complete(&mut body, content, reply.chunks);

@@ -25,7 +25,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    pub(crate) fn add(&mut self, step: &Step<'_>) {
+    pub(crate) fn add(&mut self, step: &Step<'_>, dialect: Dialect) {
         if let Step::Delta {
             choice,
             tokens,
@@ -34,16 +34,16 @@ impl Load {
         } = step
         {
             self.tokens += tokens;
-            self.content_events += u32::from(*choice == 0 && part.is_content());
+            self.content_events += u32::from(*choice == 0 && dialect.says(part));
         }
     }
 
     /// Of an answer that is not streamed.
-    pub(crate) fn whole(answer: &Answer) -> Self {
-        let tokens = answer.tokens();
+    pub(crate) fn whole(answer: &Answer, dialect: Dialect) -> Self {
+        let is_content = answer.tokens() > 0 && dialect.says_of(answer.output(0));
         Self {
-            tokens,
-            content_events: u32::from(tokens > 0),
+            tokens: answer.tokens(),
+            content_events: u32::from(is_content),
         }
     }
 }
@@ -105,6 +105,17 @@ pub(crate) struct Order {
 }
 
 impl Order {
+    /// Of embeddings: a prompt is read, nothing is generated.
+    pub(crate) fn reading(prompt_tokens: u32) -> Self {
+        Self {
+            stream: false,
+            prompt_tokens,
+            choices: 0,
+            tokens_longest: 0,
+            finish: Finish::Stop,
+        }
+    }
+
     pub(crate) fn of(answer: &Answer) -> Self {
         Self {
             stream: answer.stream,
@@ -240,12 +251,23 @@ impl Ledger {
             gauges.observe(Family::Lateness, (at - note.due).0, 1);
             gauges.add(Family::LateWrites, is_late.into());
         }
-        if let Some(order) = account.order {
+        if let Some(order) = account.order.filter(|order| order.choices == 0) {
+            self.prompt_read(account, order, at);
+        } else if let Some(order) = account.order {
             self.tokens(account.arrived, before, order, note.load, at);
             if note.last && account.fault.is_none() {
                 self.finished(account, order);
             }
         }
+    }
+
+    /// Counts an answer to a prompt that was only read.
+    fn prompt_read(&self, account: &Account, order: Order, at: Nanos) {
+        let (gauges, prompt) = (self.gauges(), order.prompt_tokens.into());
+        gauges.add(Family::PromptTokens, prompt);
+        gauges.add_by(Family::Success, Finished::Stop as usize);
+        gauges.observe(Family::RequestPrompt, prompt, 1);
+        gauges.observe(Family::Latency, (at - account.arrived).0, 1);
     }
 
     /// Counts what is in a write, and the times between tokens. `first` and `last` are the times of

@@ -9,8 +9,8 @@
 //!   streamed or whole, of exactly as many tokens as were asked for (`max_completion_tokens`,
 //!   `max_tokens`, `max_output_tokens`, else a default), in the words of a [`Dialect`], which a
 //!   request may name in `X-Mock-Dialect`; `POST /v1/embeddings` with vectors of length 1, and
-//!   `POST /tokenize` in vLLM's form; `GET /v1/models`, `GET /health`. Everything else is an error in
-//!   OpenAI's form. With [`ServerConfig::echo`] the answer is the prompt.
+//!   `POST /tokenize` in vLLM's form; `GET /v1/models` and one of them by name, `GET /health`.
+//!   Everything else is an error in OpenAI's form. With [`ServerConfig::echo`] the answer is the prompt.
 //! - What a body can decide: `n`; `stop` (never in the first `min_tokens` tokens; the tokens of the
 //!   stop string are generated, not said); `seed` (where in the list of words the answer begins);
 //!   `ignore_eos`, where answers may end by themselves ([`OutputTokens`]); `stream_options` with

@@ -129,6 +129,8 @@ impl Refusal {
     fn kind(&self) -> &'static str {
         match self.status {
             429 => "rate_limit_error",
+            // The server is well: it is the request that asks for what there is not.
+            501 | 505 => "invalid_request_error",
             500.. => "server_error",
             _ => "invalid_request_error",
         }

@@ -7,6 +7,8 @@ pub(crate) enum Route {
     Embeddings,
     Tokenize,
     Models,
+    /// `/v1/models/NAME`: [`model_named`] tells which.
+    Model,
     Health,
     /// `/metrics`.
     Metrics,
@@ -48,6 +50,12 @@ impl Route {
             }
             b"/admin/config" => ("GET", Self::Config),
             b"/admin/reset" => ("POST", Self::Reset),
+            _ if path
+                .strip_prefix(MODEL)
+                .is_some_and(|name| !name.is_empty()) =>
+            {
+                ("GET", Self::Model)
+            }
             _ => return Self::NoSuchPath,
         };
         if method == allowed.as_bytes() {
@@ -56,6 +64,32 @@ impl Route {
             Self::NoSuchMethod(allowed)
         }
     }
+}
+
+/// The path of one model, before its name.
+const MODEL: &[u8] = b"/v1/models/";
+
+/// The name behind `/v1/models/`, without its escapes (RFC 3986 2.1); what is no UTF-8 is no name of
+/// any model and becomes the character for that.
+pub(crate) fn model_named(target: &[u8]) -> Box<str> {
+    let name = path(target).strip_prefix(MODEL).unwrap_or_default();
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let [first, behind @ ..] = rest {
+        let escape = behind.split_first_chunk().filter(|_| *first == b'%');
+        let escaped = escape.and_then(|(digits, behind)| Some((byte_of(*digits)?, behind)));
+        let (byte, behind) = escaped.unwrap_or((*first, behind));
+        bytes.push(byte);
+        rest = behind;
+    }
+    String::from_utf8_lossy(&bytes).into()
+}
+
+/// The byte that two hexadecimal digits stand for.
+fn byte_of(digits: [u8; 2]) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let [high, low] = digits.map(digit);
+    u8::try_from(high? << 4 | low?).ok()
 }
 
 /// The path of a target, which may have a query, or be an absolute URL (RFC 9112 3.2.2).
@@ -80,6 +114,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_name_of_a_model_is_read_without_its_escapes() {
+        for (target, name) in [
+            ("/v1/models/mock", "mock"),
+            ("/v1/models/meta-llama%2FLlama-3?x=1", "meta-llama/Llama-3"),
+            ("http://127.0.0.1:80/v1/models/a/b", "a/b"),
+            ("/v1/models/50%", "50%"),
+            ("/v1/models/%2", "%2"),
+            ("/v1/models/%zz%C3%A4", "%zzä"),
+            ("/v1/models/%ff", "\u{fffd}"),
+        ] {
+            assert_eq!(&*model_named(target.as_bytes()), name, "{target}");
+        }
+    }
+
+    #[test]
     fn paths_have_one_method_each() {
         for (method, target, route) in [
             (
@@ -100,6 +149,9 @@ mod tests {
             ("POST", "/v1/embeddings", Route::Embeddings),
             ("POST", "/tokenize", Route::Tokenize),
             ("GET", "/v1/models", Route::Models),
+            ("GET", "/v1/models/a%2Fb", Route::Model),
+            ("GET", "/v1/models/", Route::NoSuchPath),
+            ("DELETE", "/v1/models/a", Route::NoSuchMethod("GET")),
             ("GET", "/health?", Route::Health),
             ("GET", "http://127.0.0.1:80/health", Route::Health),
             ("GET", "http://127.0.0.1", Route::NoSuchPath),

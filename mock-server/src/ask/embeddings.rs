@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::dice::Dice;
 use super::prompt::{Inputs, Text};
-use super::{blocks, check_model, count, encode, missing, unreadable};
+use super::{blocks, check_model, count, encode, missing, object};
 use crate::config::ServerConfig;
 use crate::refusal::Refusal;
 
@@ -38,7 +38,7 @@ enum Encoding {
 /// A vector is drawn by the token ids of its input: the same input has the same vector. It has
 /// length 1 (OpenAI's have, too), and numbers that are uniform before they are scaled to that.
 pub(crate) fn embeddings(bytes: &[u8], config: &ServerConfig) -> Result<(Vec<u8>, u32), Refusal> {
-    let body: Body<'_> = serde_json::from_slice(bytes).map_err(unreadable)?;
+    let body: Body<'_> = object(bytes)?;
     let Some(Inputs(inputs)) = body.input.filter(|inputs| !inputs.0.is_empty()) else {
         return Err(missing("input"));
     };

@@ -66,7 +66,7 @@ pub(crate) fn parse<'a>(
     bytes: &'a [u8],
     config: &ServerConfig,
 ) -> Result<Asked<'a>, Refusal> {
-    let body: Body<'a> = serde_json::from_slice(bytes).map_err(unreadable)?;
+    let body: Body<'a> = object(bytes)?;
     let inputs = body.inputs(endpoint)?;
     let mut ids = Vec::new();
     for input in &inputs {
@@ -104,8 +104,18 @@ pub(crate) fn parse<'a>(
     })
 }
 
-fn unreadable(error: serde_json::Error) -> Refusal {
-    Refusal::invalid(None, format!("The body can't be read: {error}"))
+/// Reads a body, which is a JSON object.
+fn object<'a, B: Deserialize<'a>>(bytes: &'a [u8]) -> Result<B, Refusal> {
+    // Looked at here because an array, too, can be read as the fields of a struct.
+    match bytes.trim_ascii_start().first() {
+        Some(b'{') => serde_json::from_slice(bytes)
+            .map_err(|error| Refusal::invalid(None, format!("The body can't be read: {error}"))),
+        Some(_) => Err(Refusal::invalid(None, "The body is not a JSON object")),
+        None => Err(Refusal::invalid(
+            None,
+            "The body is empty: it must be a JSON object",
+        )),
+    }
 }
 
 fn dice(seed: Option<u64>, body: &[u8]) -> Dice {

@@ -201,6 +201,8 @@ fn what_is_wrong_is_named() {
         "[]",
         "\"x\"",
         r#"{"messages":[{}]}"#,
+        "null",
+        r#"[null,null,null]"#,
         "\u{0}",
         "{} x",
     ] {

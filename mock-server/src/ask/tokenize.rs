@@ -2,7 +2,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::prompt::{Message, Text};
-use super::{check_model, missing, unreadable};
+use super::{check_model, missing, object};
 use crate::config::ServerConfig;
 use crate::refusal::Refusal;
 
@@ -17,7 +17,7 @@ struct Body<'a> {
 
 /// The answer to a request of tokens, in vLLM's form. There are no special tokens to add.
 pub(crate) fn tokenize(bytes: &[u8], config: &ServerConfig) -> Result<Vec<u8>, Refusal> {
-    let body: Body<'_> = serde_json::from_slice(bytes).map_err(unreadable)?;
+    let body: Body<'_> = object(bytes)?;
     check_model(body.model.as_ref().map(|model| model.0.as_ref()), config)?;
     let vocabulary = &config.vocabulary;
     let mut ids = Vec::new();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Snapshot;
 use super::family::{Family, Kind, Row, Unit};
-use crate::config::ServerConfig;
+use crate::config::{Mode, ServerConfig};
 
 /// Names that a family had before, or has elsewhere. Dashboards still ask for them.
 static ALIASES: [(&str, Family); 5] = [
@@ -31,7 +31,7 @@ impl Page {
     pub(crate) fn of(config: &ServerConfig) -> Self {
         Self {
             model: config.model.clone(),
-            cache: Vec::new(),
+            cache: cache(&config.mode),
         }
     }
 
@@ -60,6 +60,22 @@ impl Page {
         }
         out.push_str("} 1.0\n");
     }
+}
+
+/// What vLLM says of its cache, under its names; nothing where no cache is modelled.
+fn cache(mode: &Mode) -> Vec<(&'static str, String)> {
+    let kv_cache = match mode {
+        Mode::Model(pace) => pace.kv_cache,
+        Mode::Instant { .. } => None,
+    };
+    kv_cache.map_or_else(Vec::new, |kv| {
+        let prefix_caching = if kv.prefix_caching { "True" } else { "False" };
+        vec![
+            ("block_size", kv.block_tokens.to_string()),
+            ("enable_prefix_caching", prefix_caching.to_owned()),
+            ("num_gpu_blocks", kv.blocks.to_string()),
+        ]
+    })
 }
 
 /// Those that were injected: nobody asks for names of which there are hundreds.

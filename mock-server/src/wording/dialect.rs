@@ -2,7 +2,7 @@ use clap::ValueEnum;
 
 use super::dialects::{framings, objects, servers, streams};
 use super::habits::{Habits, Http};
-use crate::answer::Answer;
+use crate::answer::{Answer, Output, Part};
 
 /// Whose words the server uses, and in which form they travel.
 ///
@@ -191,6 +191,25 @@ impl Dialect {
     pub(crate) fn named(name: &[u8]) -> Result<Self, UnknownDialect> {
         let name = std::str::from_utf8(name).map_err(|_| UnknownDialect)?;
         Self::from_str(name, false).map_err(|_| UnknownDialect)
+    }
+
+    /// Whether there is anything in what it makes of `part`.
+    pub(crate) fn says(self, part: &Part<'_>) -> bool {
+        part.is_content() && !(self.has_no_text() && matches!(part, Part::Text(_)))
+    }
+
+    /// Whether there is anything in what it makes of an output that is told as a whole.
+    pub(crate) fn says_of(self, output: &Output) -> bool {
+        let text = if self.has_no_text() {
+            0
+        } else {
+            output.text.tokens()
+        };
+        text + output.reasoning.tokens() > 0 || !output.calls.is_empty()
+    }
+
+    fn has_no_text(self) -> bool {
+        self == Self::NoText
     }
 
     /// Changes what was asked for into what such a server makes of it.

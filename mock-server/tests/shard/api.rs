@@ -292,6 +292,20 @@ fn models_are_listed_and_others_refused_if_asked() {
         .collect();
     assert_eq!(ids, ["mock", "second"]);
     assert_eq!(models["data"][1]["max_model_len"], 1_000);
+    let second = one(
+        &mut fed,
+        b"GET /v1/models/%73econd HTTP/1.1\r\nHost: x\r\n\r\n",
+    )
+    .json();
+    assert_eq!(second, models["data"][1]);
+    let third = one(
+        &mut fed,
+        b"GET /v1/models/third HTTP/1.1\r\nHost: x\r\n\r\n",
+    );
+    assert_eq!(
+        (third.status, &third.json()["error"]["code"]),
+        (404, &json!("model_not_found"))
+    );
     for (model, status) in [("second", 200), ("third", 404)] {
         for path in ["/v1/completions", "/v1/embeddings", "/tokenize"] {
             let body = json!({"model": model, "prompt": "x", "input": "x"}).to_string();

@@ -27,6 +27,7 @@ fn what_is_under_way_is_finished_and_nothing_is_begun() {
     assert_eq!(answers[0].text(), "A quiet river");
     assert_eq!(answers[1].status, 503);
     assert!(answers[1].head.contains("connection: close"));
+    assert!(answers[1].head.contains("retry-after: 1"));
     assert_eq!(
         fed.closes.last().map(|(_, token, how)| (*token, *how)),
         Some((busy, Close::Fin))

@@ -103,6 +103,51 @@ fn times_and_tokens_are_those_of_the_answers() {
 }
 
 #[test]
+fn prompts_of_embeddings_and_tokens_without_text_are_told_apart() {
+    let mut fed = Fed::with_flags(&["--kv-cache-size", "7"]);
+    let token = fed.accept();
+    fed.feed(
+        token,
+        &post(
+            "/v1/embeddings",
+            "",
+            r#"{"input":["one","two"],"dimensions":2}"#,
+        ),
+    );
+    fed.run(Nanos::from_secs(1));
+    let embedded = page(&mut fed);
+    check(
+        &embedded,
+        &[
+            ("vllm:prompt_tokens_total", 2.0),
+            ("vllm:request_prompt_tokens_sum", 2.0),
+            ("vllm:request_prompt_tokens_count", 1.0),
+            ("vllm:e2e_request_latency_seconds_count", 1.0),
+            ("vllm:e2e_request_latency_seconds_sum", 0.020),
+            ("vllm:generation_tokens_total", 0.0),
+            ("vllm:request_generation_tokens_count", 0.0),
+            ("vllm:time_to_first_token_seconds_count", 0.0),
+            (
+                r#"vllm:cache_config_info{engine="0",block_size="16",enable_prefix_caching="False",num_gpu_blocks="7"}"#,
+                1.0,
+            ),
+        ],
+    );
+    let body = r#"{"messages":[{"role":"user","content":"x"}],"stream":true,"max_tokens":3}"#;
+    let silent = "X-Mock-Dialect: no-text\r\n";
+    fed.feed(token, &post("/v1/chat/completions", silent, body));
+    fed.run(Nanos::from_secs(2));
+    check(
+        &page(&mut fed),
+        &[
+            ("vllm:generation_tokens_total", 3.0),
+            ("ridgeline:content_events_total", 0.0),
+            ("vllm:time_to_first_token_seconds_count", 0.0),
+        ],
+    );
+}
+
+#[test]
 fn a_late_write_is_counted_and_its_gap_measured() {
     let mut fed = Fed::with_flags(&[]);
     let token = fed.accept();
