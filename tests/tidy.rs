@@ -39,6 +39,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("perf", &["clock"]),
+    ("roofline", &["clock", "perf"]),
     ("xtask", &[]),
 ];
 

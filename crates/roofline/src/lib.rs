@@ -1,0 +1,30 @@
+//! Component rooflines: what the client of this machine can do, each figure beside the physical limit
+//! measured in the same run.
+//!
+//! What this is: [`sections`] measure one component each and tell [`Row`]s.
+//!
+//! What this is not: a judge of a commit (that is the gate of `cargo xtask perf-gate`), or of a
+//! server (that is `ridgeline bench`).
+//!
+//! ```
+//! use ridgeline_roofline::{Ceiling, Measured, Row, Section, Unit};
+//! let row = Row::new(Section::Scanner, "1 token an event", Unit::BytesPerS)
+//!     .at("tokens_per_event", 1.0)
+//!     .measured(Measured {
+//!         achieved: 5e9,
+//!         cpu_ns: Some(20.0),
+//!         ceiling: Some(Ceiling { name: "memchr pass".into(), value: 20e9, cpu_ns: Some(5.0) }),
+//!     })
+//!     .limited_by("the core: the scan is one thread's work");
+//! assert_eq!(row.ratio(), Some(0.25));
+//! assert_eq!(row.cpu_ratio(), Some(4.0));
+//! ```
+#![forbid(unsafe_code)]
+
+mod context;
+mod row;
+pub mod sections;
+
+pub use crate::context::Context;
+pub use crate::row::{Ceiling, Measured, Row, Unit};
+pub use crate::sections::Section;
