@@ -750,3 +750,25 @@ fn a_slower_run_is_a_regression_and_exit_code_5() {
     let missing = complaint(&["compare", base, "/nowhere"]);
     assert!(missing.contains("/nowhere/report.json"), "{missing}");
 }
+
+#[test]
+fn the_bare_programs_are_within() {
+    let sleeper = output(&[
+        "ceiling",
+        "bare-sleeper",
+        "--rate",
+        "1000",
+        "--seconds",
+        "0.02",
+    ]);
+    assert_eq!(code(&sleeper), 0, "{}", stderr(&sleeper));
+    let met: Value = serde_json::from_str(&stdout(&sleeper)).unwrap();
+    assert_eq!(met["lag"]["count"], 20);
+    let error = complaint(&["ceiling", "bare-client", "nowhere"]);
+    assert!(error.contains("address \"nowhere\""), "{error}");
+    let help = stdout(&output(&["ceiling", "--help"]));
+    for name in ["bare-client", "bare-server", "bare-sleeper"] {
+        assert!(help.contains(name), "{help}");
+    }
+    assert!(!stdout(&output(&["--help"])).contains("ceiling"));
+}

@@ -35,6 +35,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ridgeline_metrics::verdict::Ending;
 use ridgeline_mock_server::MockServerArgs;
+use ridgeline_perf::ceiling::Ceiling;
 
 use crate::bench::BenchArgs;
 use crate::compare::CompareArgs;
@@ -79,6 +80,12 @@ enum Command {
     Config(ConfigCommand),
     /// Run the mock server alone: an OpenAI-compatible endpoint with known times
     MockServer(Box<MockServerArgs>),
+    /// Run a bare program, which a roofline measures the client against
+    ///
+    /// Each does one thing of what the client does, and nothing else: what it reaches is what this
+    /// machine allows. `ridgeline roofline` runs them; perf/METHOD.md says how they are compared.
+    #[command(subcommand, hide = true)]
+    Ceiling(Box<Ceiling>),
 }
 
 /// The command line, on which `-1` is a number and no flag: it is answered as the value that it is.
@@ -101,6 +108,10 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::command(&args),
         Command::Config(command) => files::command(&command),
         Command::MockServer(args) => ridgeline_mock_server::command(&args).map_err(Complaint::from),
+        Command::Ceiling(ceiling) => ceiling
+            .run()
+            .map(|()| 0)
+            .map_err(|error| Complaint::new(error.to_string())),
     };
     match done {
         Ok(code) => ExitCode::from(code),

@@ -3,7 +3,8 @@
 //! What this is: the least program for each thing that Ridgeline does, so that its own figures can
 //! be divided by something. [`client`] and [`server`] move requests and streams through a raw
 //! io_uring without parsing them, [`sleeper`] meets deadlines, [`pair`] compares kernel stamps with
-//! the writer's clock, [`pass`] scans and copies a stream in memory. Each is also a program.
+//! the writer's clock, [`pass`] scans and copies a stream in memory. Each is also a program, and
+//! [`ceiling`] has the flags of the three that other programs start.
 //! [`versus`] runs two clients in turns against one server and compares their CPU time.
 //!
 //! What this is not: a load generator or a server for anything else. The client knows how long an
@@ -22,6 +23,7 @@ mod buffers;
 mod request;
 mod stamp;
 
+pub mod ceiling;
 pub mod client;
 pub mod machine;
 pub mod pair;

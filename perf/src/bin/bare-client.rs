@@ -1,88 +1,11 @@
 //! The least client: sends the same request over and over and counts the bytes of the answers.
-#![expect(clippy::print_stdout, reason = "its one line of output")]
 
-use std::error::Error;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
-use ridgeline_clock::Nanos;
-use ridgeline_perf::client::{self, Load, Stop};
-use ridgeline_perf::{machine, payload, program};
-
-/// A closed loop over a bare io_uring: the client CPU time below which nothing goes.
-#[derive(Debug, Parser)]
-struct Args {
-    /// The server, as 127.0.0.1:8000 or http://127.0.0.1:8000.
-    address: String,
-    /// What is asked for, and whether events are counted.
-    #[arg(long, value_enum, default_value_t = Mode::Request)]
-    mode: Mode,
-    /// Connections, each with one request in flight.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65536))]
-    connections: u32,
-    /// Stop after this many requests.
-    #[arg(long, conflicts_with = "seconds")]
-    requests: Option<u64>,
-    /// Stop after this time; 4 when no end is given.
-    #[arg(long)]
-    seconds: Option<f64>,
-    /// Ask the kernel to stamp what comes, and read the stamps.
-    #[arg(long)]
-    timestamps: bool,
-    /// Send the bytes of this file instead.
-    #[arg(long)]
-    request_file: Option<PathBuf>,
-    /// Receive buffers, a power of two [default: 256 for requests, 128 for streams].
-    #[arg(long)]
-    buffers: Option<u16>,
-    /// The size of each [default: 4096 for requests, 65536 for streams].
-    #[arg(long)]
-    buffer_bytes: Option<u32>,
-    /// Keep to this core.
-    #[arg(long)]
-    core: Option<usize>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    Request,
-    Stream,
-}
+use clap::Parser as _;
+use ridgeline_perf::ceiling::ClientArgs;
+use ridgeline_perf::program;
 
 fn main() -> ExitCode {
-    program::end(run(&Args::parse()))
-}
-
-fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
-    args.core.map_or(Ok(()), machine::pin)?;
-    let text = args
-        .address
-        .trim_start_matches("http://")
-        .trim_end_matches('/');
-    let address: SocketAddr = text.parse().map_err(|e| format!("address {text:?}: {e}"))?;
-    let stream = args.mode == Mode::Stream;
-    let request = match &args.request_file {
-        Some(path) => payload::request_of_file(path)?,
-        None => payload::request(address, stream),
-    };
-    let stop = match (args.requests, args.seconds) {
-        (Some(count), _) => Stop::Requests(count),
-        (None, seconds) => Stop::After(Nanos::from_secs_f64(seconds.unwrap_or(4.0))),
-    };
-    // What was cheapest of many: METHOD.md.
-    let (buffers, buffer_bytes) = if stream { (128, 65536) } else { (256, 4096) };
-    let outcome = client::run(&Load {
-        address,
-        request,
-        stream,
-        connections: args.connections,
-        stop,
-        timestamps: args.timestamps,
-        buffers: args.buffers.unwrap_or(buffers),
-        buffer_bytes: args.buffer_bytes.unwrap_or(buffer_bytes),
-    })?;
-    println!("{}", serde_json::to_string(&outcome)?);
-    Ok(ExitCode::SUCCESS)
+    program::end(ClientArgs::parse().run().map(|()| ExitCode::SUCCESS))
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use ridgeline_clock::Nanos;
 use ridgeline_perf::program;
-use ridgeline_perf::versus::{self, Options, Preset};
+use ridgeline_perf::versus::{self, Options, Preset, Programs};
 
 /// Ridgeline against the bare ceilings, in rounds of A B B A; read perf/METHOD.md first.
 ///
@@ -90,7 +90,7 @@ fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
             .clone()
             .unwrap_or_else(|| programs.join("ridgeline")),
         endpoints_python: args.endpoints_python.clone(),
-        programs,
+        programs: Programs::Folder(programs),
         server_core: args.server_core,
         client_core: args.client_core,
         limit: Nanos::from_secs(args.limit_seconds),

@@ -12,6 +12,7 @@ use tempfile::TempPath;
 use crate::client::Outcome;
 use crate::versus::Options;
 use crate::versus::child::{self, Finished};
+use crate::versus::programs::Programs;
 
 /// What one run of an arm did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -57,9 +58,10 @@ pub(crate) trait Side {
     fn sample(&self, options: &Options) -> io::Result<Sample>;
 }
 
-/// A client that is measured, against a server that goes on.
+/// A client that is measured, against a server that goes on; or a program without a server. Every
+/// run is a process of its own.
 #[derive(Debug)]
-pub(crate) struct Arm {
+pub struct Arm {
     pub(crate) name: &'static str,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
@@ -74,13 +76,71 @@ impl Side for Arm {
     }
 
     fn sample(&self, options: &Options) -> io::Result<Sample> {
+        self.run(options.client_core, options.limit)
+    }
+}
+
+impl Arm {
+    /// The bare client, with these flags, its server's address among them.
+    pub fn bare_client(
+        programs: &Programs,
+        args: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        Self::bare("bare-client", programs, args, Reading::Bare)
+    }
+
+    /// The bare sleeper, with these flags.
+    pub fn bare_sleeper(
+        programs: &Programs,
+        args: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        Self::bare("bare-sleeper", programs, args, Reading::Sleeper)
+    }
+
+    fn bare(
+        name: &'static str,
+        programs: &Programs,
+        flags: impl IntoIterator<Item = impl Into<OsString>>,
+        reading: Reading,
+    ) -> Self {
+        let (program, mut args) = programs.words(name);
+        args.extend(flags.into_iter().map(Into::into));
+        Self {
+            name,
+            program,
+            args,
+            reading,
+            _file: None,
+        }
+    }
+
+    /// ridgeline, with these arguments: `bench` and its flags, all but `--output-dir`.
+    pub fn ridgeline(
+        program: PathBuf,
+        args: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        Self {
+            name: "ridgeline",
+            program,
+            args: args.into_iter().map(Into::into).collect(),
+            reading: Reading::Ridgeline,
+            _file: None,
+        }
+    }
+
+    /// Runs it once, on one core, for at most `limit`.
+    ///
+    /// # Errors
+    /// When the program is missing, fails, takes too long, prints what can't be read, or had requests
+    /// that failed.
+    pub fn run(&self, core: usize, limit: Nanos) -> io::Result<Sample> {
         let folder = tempfile::tempdir()?;
         let mut command = Command::new(&self.program);
         command.args(&self.args);
         if self.reading == Reading::Ridgeline {
             command.arg("--output-dir").arg(folder.path());
         }
-        let finished = child::run(&mut command, options.client_core, options.limit)?;
+        let finished = child::run(&mut command, core, limit)?;
         let read = self.read(&finished, folder.path());
         let sample = read.map_err(|error| io::Error::other(format!("{}: {error}", self.name)))?;
         Ok(Sample {
@@ -90,9 +150,7 @@ impl Side for Arm {
             ..sample
         })
     }
-}
 
-impl Arm {
     fn read(&self, finished: &Finished, folder: &Path) -> Result<Sample, String> {
         match self.reading {
             Reading::Bare => bare(&finished.stdout),

@@ -93,7 +93,7 @@ fn ends_within(child: &Child, limit: Nanos) -> io::Result<bool> {
 
 /// How a server's address is learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listens {
+pub enum Listens {
     /// It chooses a port and says `listening on http://ADDRESS` on its first line.
     Says,
     /// It was given this one, and listens when it takes a connection.
@@ -103,14 +103,13 @@ pub(crate) enum Listens {
 /// A running server. It ends when this is dropped; one that watches its standard input also when
 /// this process is gone.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub struct Served {
     child: Child,
     /// What it says after its first line: there to be read at its end.
     stdout: Option<BufReader<ChildStdout>>,
     /// It was waited for: its id may be another process's by now.
     gone: bool,
-    /// As `127.0.0.1:PORT`.
-    pub(crate) address: String,
+    address: String,
 }
 
 /// How long a server may take to listen, and to end.
@@ -121,7 +120,10 @@ const START_POLL: Nanos = Nanos::from_millis(20);
 
 impl Served {
     /// Starts it on one core, start-up included, and waits until it listens.
-    pub(crate) fn start(command: &mut Command, core: usize, listens: Listens) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When there is no such core or program, or it ends or waits too long without listening.
+    pub fn start(command: &mut Command, core: usize, listens: Listens) -> io::Result<Self> {
         let output = match listens {
             Listens::Says => Stdio::piped(),
             Listens::At(_) => Stdio::null(),
@@ -167,14 +169,26 @@ impl Served {
         Ok(true)
     }
 
+    /// Where it listens, as `127.0.0.1:PORT`.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The CPU time so far of the server, with its workers if it has any.
-    pub(crate) fn cpu(&self) -> io::Result<Nanos> {
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn cpu(&self) -> io::Result<Nanos> {
         machine::cpu_of(self.child.id())
     }
 
     /// Ends it, and tells what it used in all, and what it said after its first line, if that line was
     /// read. It must not say more than a pipe holds.
-    pub(crate) fn stop(mut self) -> io::Result<(Ended, String)> {
+    ///
+    /// # Errors
+    /// When it can't be waited for, or what it says can't be read.
+    pub fn stop(mut self) -> io::Result<(Ended, String)> {
         self.end()?;
         self.gone = true;
         let ended = machine::reap(self.child.id())?;

@@ -113,7 +113,7 @@ impl Side for Writing {
             requests: Some(u64::from(self.plan.streams)),
             ..options.clone()
         };
-        let load = Preset::Lateness.ridgeline(&streams, &served.address)?;
+        let load = Preset::Lateness.ridgeline(&streams, served.address())?;
         let loaded = load.sample(options)?;
         let (ended, said) = served.stop()?;
         let late = arm::lateness(&said)

@@ -4,12 +4,16 @@
 //! Servers are kept to one core and clients to another. A drift of the machine that is
 //! linear over a round falls on both arms alike; the primary figure is CPU time per request or
 //! event, which does not depend on who waits for whom.
+//!
+//! [`run`] is a whole comparison. Its parts serve other programs: a [`Served`] is a server on a core of
+//! its own, an [`Arm`] a client that is run once and accounted for.
 
 mod arm;
 mod child;
 mod figure;
 mod lateness;
 mod preset;
+mod programs;
 mod serving;
 
 use std::fmt;
@@ -20,11 +24,13 @@ use ridgeline_clock::Nanos;
 use serde::Serialize;
 
 use crate::machine::Environment;
-pub use crate::versus::arm::Sample;
 use crate::versus::arm::Side;
+pub use crate::versus::arm::{Arm, Sample};
+pub use crate::versus::child::{Listens, Served};
 pub use crate::versus::figure::{Bound, Figure, Measure, Relation};
 use crate::versus::figure::{Question, Round};
 pub use crate::versus::preset::Preset;
+pub use crate::versus::programs::Programs;
 pub use crate::versus::serving::find_nginx;
 
 /// How a comparison is made.
@@ -49,8 +55,8 @@ pub struct Options {
     pub ridgeline: PathBuf,
     /// A Python that has mlcommons/endpoints, for `endpoints-server`.
     pub endpoints_python: Option<PathBuf>,
-    /// The folder of the bare programs.
-    pub programs: PathBuf,
+    /// The bare programs.
+    pub programs: Programs,
     /// The core of the server.
     pub server_core: usize,
     /// The core of the clients.
@@ -73,7 +79,7 @@ impl Options {
             rate: None,
             ridgeline: std::env::current_exe().expect("a test has a program"),
             endpoints_python: None,
-            programs: PathBuf::from("bin"),
+            programs: Programs::Folder("bin".into()),
             server_core: 3,
             client_core: 1,
             limit: Nanos::from_secs(60),

@@ -3,7 +3,6 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use clap::ValueEnum;
 use ridgeline_clock::Nanos;
@@ -111,10 +110,10 @@ impl Preset {
                 _served: None,
             });
         }
-        let mut server = Command::new(options.programs.join("bare-server"));
+        let mut server = options.programs.command("bare-server");
         server.arg("--attached").args(self.server(options));
         let served = Served::start(&mut server, options.server_core, Listens::Says)?;
-        let [a, b] = self.arms(options, &served.address)?;
+        let [a, b] = self.arms(options, served.address())?;
         Ok(Sides {
             both: [Box::new(a), Box::new(b)],
             _served: Some(served),
@@ -232,14 +231,7 @@ impl Preset {
         if self == Self::Offline {
             args.push("--offline");
         }
-        let args = args.into_iter().map(OsString::from).collect();
-        Ok(Arm {
-            name: "ridgeline",
-            program,
-            args,
-            reading: Reading::Ridgeline,
-            _file: None,
-        })
+        Ok(Arm::ridgeline(program, args))
     }
 
     /// When a run of ridgeline ends, as flags.
@@ -343,15 +335,7 @@ pub(crate) fn bare(preset: Preset, options: &Options, address: &str) -> Arm {
     if options.timestamps {
         args.push("--timestamps".into());
     }
-    let program = options.programs.join("bare-client");
-    let args = args.into_iter().map(OsString::from).collect();
-    Arm {
-        name: "bare-client",
-        program,
-        args,
-        reading: Reading::Bare,
-        _file: None,
-    }
+    Arm::bare_client(&options.programs, args)
 }
 
 /// Requests per second of the bare client.
@@ -364,17 +348,8 @@ fn ceiling(options: &Options, address: &str) -> io::Result<f64> {
 
 pub(crate) fn sleeper(options: &Options, rate: f64) -> Arm {
     let (rate, seconds) = (format!("{rate:.0}"), options.seconds.to_string());
-    let args = ["--rate", &rate, "--seconds", &seconds]
-        .map(OsString::from)
-        .to_vec();
-    let program = options.programs.join("bare-sleeper");
-    Arm {
-        name: "bare-sleeper",
-        program,
-        args,
-        reading: Reading::Sleeper,
-        _file: None,
-    }
+    let args = ["--rate", &rate, "--seconds", &seconds];
+    Arm::bare_sleeper(&options.programs, args)
 }
 
 /// wrk with one thread, sending the request that the others send.

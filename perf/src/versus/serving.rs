@@ -41,7 +41,7 @@ impl Side for Serving {
     /// read again: neither start-up nor warm-up counts.
     fn sample(&self, options: &Options) -> io::Result<Sample> {
         let served = self.start(options)?;
-        let load = |options: &Options| bare(self.preset, options, &served.address).sample(options);
+        let load = |options: &Options| bare(self.preset, options, served.address()).sample(options);
         load(&self.preset.warm_up(options))?;
         let (before, start) = (served.cpu()?, MonotonicClock.now());
         let loaded = load(options)?;
@@ -66,7 +66,7 @@ impl Serving {
     /// The answer to the request that the client sends, head and framing included.
     fn answer(&self, options: &Options) -> io::Result<Vec<u8>> {
         let served = self.start(options)?;
-        let address = served.address.parse().map_err(io::Error::other)?;
+        let address = served.address().parse().map_err(io::Error::other)?;
         client::ask(address, &payload::request(address, self.preset.streams()))
     }
 }
@@ -128,7 +128,8 @@ fn bare_server(
         Preset::ServePaced => "paced",
         _ => "request",
     };
-    let mut args: Vec<OsString> = ["--attached", "--mode", mode].map(OsString::from).to_vec();
+    let (program, mut args) = options.programs.words("bare-server");
+    args.extend(["--attached", "--mode", mode].map(OsString::from));
     let mut folder = None;
     if let Some(answer) = answer {
         let made = tempfile::tempdir()?;
@@ -139,7 +140,7 @@ fn bare_server(
     }
     Ok(Serving {
         name,
-        program: options.programs.join("bare-server"),
+        program,
         args,
         listens: Listens::Says,
         preset,
