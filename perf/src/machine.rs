@@ -7,6 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
 use ridgeline_clock::Nanos;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 
@@ -148,6 +149,24 @@ pub fn reap(pid: u32) -> io::Result<Ended> {
         status: ExitStatus::from_raw(status),
         cpu: Cpu::of(&usage),
         resident_bytes_max: kibibytes * 1024,
+    })
+}
+
+/// Entries that the table of a ring may have: the process's limit on descriptors, which is raised as
+/// far as it may be.
+#[must_use]
+pub fn raise_files_max() -> u32 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let current = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    current.map_or(u32::MAX, |current| {
+        u32::try_from(current).unwrap_or(u32::MAX)
     })
 }
 

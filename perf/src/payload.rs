@@ -28,6 +28,12 @@ pub const PROMPT: &str = "Say one word about the sea, please.";
 /// bytes of head and 110 to 150 of body.
 #[must_use]
 pub fn request(address: SocketAddr, stream: bool) -> Vec<u8> {
+    request_asking(address, stream, PROMPT)
+}
+
+/// The same with another prompt, of text that JSON leaves as it is.
+#[must_use]
+pub fn request_asking(address: SocketAddr, stream: bool, prompt: &str) -> Vec<u8> {
     let (accept, tail) = if stream {
         (
             "text/event-stream",
@@ -36,7 +42,7 @@ pub fn request(address: SocketAddr, stream: bool) -> Vec<u8> {
     } else {
         ("application/json", r#""stream":false"#)
     };
-    let message = format!(r#"{{"role":"user","content":"{PROMPT}"}}"#);
+    let message = format!(r#"{{"role":"user","content":"{prompt}"}}"#);
     let body = format!(r#"{{"model":"mock","messages":[{message}],{tail}}}"#);
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\n\
@@ -108,18 +114,25 @@ pub fn chunks_of(answer: &[u8]) -> Option<Vec<Vec<u8>>> {
 /// A `chat.completion`, head and body.
 #[must_use]
 pub fn completion() -> Vec<u8> {
-    let body = concat!(
+    completion_saying("Deep, and older than any word for it.")
+}
+
+/// The same with another text, which JSON leaves as it is.
+#[must_use]
+pub fn completion_saying(text: &str) -> Vec<u8> {
+    let body = [
         r#"{"id":"chatcmpl-0123456789abcdef","object":"chat.completion","created":1700000000,"#,
-        r#""model":"mock","choices":[{"index":0,"message":{"role":"assistant","#,
-        r#""content":"Deep, and older than any word for it."},"#,
-        r#""logprobs":null,"finish_reason":"stop"}],"#,
-        r#""usage":{"prompt_tokens":16,"completion_tokens":9,"total_tokens":25}}"#
-    );
+        r#""model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":""#,
+        text,
+        r#""},"logprobs":null,"finish_reason":"stop"}],"#,
+        r#""usage":{"prompt_tokens":16,"completion_tokens":9,"total_tokens":25}}"#,
+    ]
+    .concat();
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    (head + body).into_bytes()
+    (head + &body).into_bytes()
 }
 
 /// A streamed chat completion of `events` content events, one segment per event, each event in its
@@ -145,6 +158,12 @@ pub fn stream(events: u64) -> Vec<Vec<u8>> {
     segments.push(chunk(&usage));
     segments.push(chunk("[DONE]") + "0\r\n\r\n");
     segments.into_iter().map(String::into_bytes).collect()
+}
+
+/// The segments of a stream, up to `events` of them in each write.
+#[must_use]
+pub fn together(segments: &[Vec<u8>], events: usize) -> Vec<Vec<u8>> {
+    segments.chunks(events.max(1)).map(<[_]>::concat).collect()
 }
 
 const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
@@ -240,12 +259,24 @@ mod tests {
     }
 
     #[test]
+    fn a_write_holds_as_many_events_as_it_is_to() {
+        let segments = stream(10);
+        for (events, writes) in [(0, 14), (1, 14), (4, 4), (14, 1), (99, 1)] {
+            let together = together(&segments, events);
+            assert_eq!(together.len(), writes);
+            assert_eq!(together.concat(), segments.concat());
+        }
+    }
+
+    #[test]
     fn request_and_completion_say_their_length() {
         let address = "127.0.0.1:80".parse().unwrap();
         for bytes in [
             request(address, true),
             request(address, false),
+            request_asking(address, false, &"x".repeat(10_000)),
             completion(),
+            completion_saying(&"x".repeat(10_000)),
         ] {
             let end = memmem::find(&bytes, b"\r\n\r\n").unwrap() + 4;
             let head = str::from_utf8(&bytes[..end]).unwrap();

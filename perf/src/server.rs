@@ -105,13 +105,15 @@ const ATTACHED: u64 = u64::MAX - 1;
 const SEND: u64 = 1 << 63;
 
 impl Server {
-    /// Listens on 127.0.0.1; port 0 takes a free one.
+    /// Listens on 127.0.0.1; port 0 takes a free one. Others may `share` the port: the kernel spreads
+    /// connections over them.
     ///
     /// # Errors
     /// When the port can't be had.
-    pub fn listen(port: u16, answer: Answer, sizes: Sizes) -> io::Result<Self> {
+    pub fn listen(port: u16, answer: Answer, sizes: Sizes, share: bool) -> io::Result<Self> {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         listener.set_reuse_address(true)?;
+        listener.set_reuse_port(share)?;
         // Accepted sockets inherit it.
         listener.set_tcp_nodelay(true)?;
         listener.bind(&SocketAddrV4::new(Ipv4Addr::LOCALHOST, port).into())?;

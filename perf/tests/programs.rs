@@ -17,9 +17,12 @@ struct Served {
 
 impl Served {
     fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_bare-server"))
-            .args(args)
-            .arg("--attached")
+        let mut server = Command::new(env!("CARGO_BIN_EXE_bare-server"));
+        Self::spawn(server.args(args).arg("--attached"))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -83,6 +86,24 @@ fn every_kind_of_stream_has_the_same_events() {
         &["--mode", "paced", "--events", "100"],
         &["--mode", "timed", "--events", "20", "--itl-us", "500"],
         &["--mode", "coalesced", "--events", "0"],
+        &[
+            "--mode",
+            "paced",
+            "--events",
+            "100",
+            "--events-per-write",
+            "16",
+        ],
+        &[
+            "--mode",
+            "timed",
+            "--events",
+            "20",
+            "--events-per-write",
+            "4",
+            "--itl-us",
+            "500",
+        ],
     ] {
         let server = Served::start(args);
         let events: u64 = args[3].parse().unwrap();
@@ -96,6 +117,19 @@ fn every_kind_of_stream_has_the_same_events() {
             assert_eq!(outcome.stamped, stamped, "{args:?}");
         }
     }
+}
+
+#[test]
+fn more_connections_than_a_ring_holds_take_several() {
+    // 60 descriptors: a ring has as many sockets, and the process needs a few.
+    let server = Served::spawn(Command::new("sh").args([
+        "-c",
+        "ulimit -n 60; exec \"$0\" --mode timed --events 3 --itl-us 20000 --connections-max 150 --attached",
+        env!("CARGO_BIN_EXE_bare-server"),
+    ]));
+    let flags = ["--mode", "stream", "--connections", "150"];
+    let outcome = client(&server, &[&flags[..], &["--requests", "300"]].concat());
+    assert_eq!((outcome.requests, outcome.events), (300, 300 * 7));
 }
 
 #[test]
