@@ -58,7 +58,8 @@ pub(crate) struct BenchConfig {
     #[arg(long, help_heading = "Endpoint", value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) api_key_env: Option<String>,
-    /// Local addresses to connect from, by commas; each has its own range of ports
+    /// Local addresses to connect from, by commas; each has its own range of ports [default: the
+    /// system's choice; to loopback as many of 127.0.0.1, 127.0.0.2, ... as the requests in flight take]
     #[arg(
         long,
         value_delimiter = ',',
@@ -275,11 +276,12 @@ pub(crate) struct BenchConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) extra_body: Option<JsonObject>,
 
-    /// Cores to pin shards to, one each, as 2,4-7; none: no pinning [default: none]
+    /// Cores to pin shards to, as 2,4-7; none: no pinning [default: none]
     #[arg(long, help_heading = "Client", value_name = "LIST|none")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cores: Option<String>,
-    /// Shards: threads that drive load [default: one per named core, else 1]
+    /// Shards: threads that drive load, a multiple of the cores [default: one per named core, else 1; as
+    /// many more as the table of sockets of each makes necessary]
     #[arg(long, help_heading = "Client", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) shards: Option<u32>,

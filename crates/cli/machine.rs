@@ -2,12 +2,19 @@
 
 use std::fs;
 
+use ridgeline_net::raise_descriptor_limit;
 use rustix::thread::CpuSet;
 
 use crate::complaint::Complaint;
 
 /// Descriptors that are left for everything that is not a connection.
 pub(crate) const DESCRIPTORS_SPARE: u64 = 64;
+
+/// Connections that one table of descriptors has room for, once the process's limit is raised as far
+/// as it may be.
+pub(crate) fn descriptors() -> u64 {
+    raise_descriptor_limit().saturating_sub(DESCRIPTORS_SPARE)
+}
 
 /// The cores that this process may use, in order.
 pub(crate) fn allowed_cores() -> Result<Vec<usize>, Complaint> {

@@ -21,6 +21,7 @@ mod probe;
 mod progress;
 mod prompts;
 mod report;
+mod scale;
 mod secrets;
 mod setup;
 mod shape;

@@ -35,14 +35,14 @@ impl Placement {
         let cores = match given {
             Some(Some(cores)) => {
                 let named = u32::try_from(cores.len()).unwrap_or(u32::MAX);
-                if config.shards.is_some_and(|shards| shards != named) {
+                shards = config.shards.unwrap_or(named);
+                if !shards.is_multiple_of(named.max(1)) {
                     return Err(Complaint::new(format!(
                         "--cores names {named} cores and --shards asks for {shards} shards: each \
-                         core has one shard; leave --shards out"
+                         core has as many shards as the others; leave --shards out"
                     )));
                 }
-                shards = named;
-                Some(cores)
+                Some(cores.repeat((shards / named.max(1)) as usize))
             }
             Some(None) => None,
             None if mock => after_first(allowed, shards),
@@ -85,6 +85,15 @@ impl Placement {
         })
     }
 
+    /// Has each place of a shard taken by so many of them. Each has a ring of its own, and with it
+    /// another table of sockets.
+    pub(crate) fn multiply(&mut self, times: u32) {
+        self.shards *= times;
+        if let Some(cores) = &mut self.cores {
+            *cores = cores.repeat(times as usize);
+        }
+    }
+
     /// Calls `start`, which starts threads that help the run: they stay off the shards' cores where
     /// possible. Shards that are not pinned would be kept off, too: then helpers roam like them.
     pub(crate) fn helping<T>(&self, start: impl FnOnce() -> T) -> T {
@@ -103,8 +112,14 @@ impl Placement {
         let plural = if self.shards == 1 { "" } else { "s" };
         let place = match &self.cores {
             Some(cores) => {
-                let plural = if cores.len() == 1 { "" } else { "s" };
-                format!(" on core{plural} {}", machine::ranges(cores))
+                let mut named: Vec<usize> = Vec::new();
+                for core in cores {
+                    if !named.contains(core) {
+                        named.push(*core);
+                    }
+                }
+                let plural = if named.len() == 1 { "" } else { "s" };
+                format!(" on core{plural} {}", machine::ranges(&named))
             }
             None => ", not pinned".to_owned(),
         };
@@ -163,6 +178,24 @@ mod tests {
     }
 
     #[test]
+    fn a_core_may_have_several_shards() {
+        let mut placement = place("cores: 1,3", &[0, 1, 2, 3]);
+        placement.multiply(2);
+        assert_eq!(
+            placement.cores.as_deref(),
+            Some(&[1, 3, 1, 3][..]),
+            "shards in turn on both"
+        );
+        assert_eq!(placement.describe(), "4 shards on cores 1,3");
+        // As the file that repeats the run says it.
+        let repeated = place("cores: 1,3\nshards: 4", &[0, 1, 2, 3]);
+        assert_eq!(repeated, placement);
+        let mut roaming = place("", &[0]);
+        roaming.multiply(3);
+        assert_eq!(roaming.describe(), "3 shards, not pinned");
+    }
+
+    #[test]
     fn named_cores_have_one_shard_each() {
         let placement = place("cores: 1,3", &[0, 1, 2, 3]);
         assert_eq!(
@@ -172,7 +205,7 @@ mod tests {
         assert_eq!(placement.helpers, [0, 2]);
         assert_eq!(placement.mock_core, None);
         assert_eq!(place("shards: 3", &[0]).describe(), "3 shards, not pinned");
-        for yaml in ["cores: 1\nshards: 2", "shards: 0", "cores: 9"] {
+        for yaml in ["cores: 0-1\nshards: 3", "shards: 0", "cores: 9"] {
             let config = crate::file::parse(yaml).unwrap();
             assert!(Placement::new(&config, &[0, 1]).is_err(), "{yaml}");
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ridgeline_engine::{Limits, Load, MemoryLine, Plan, Record, Requests, Target, id_prefix};
 use ridgeline_metrics::verdict::VerdictLimits;
-use ridgeline_net::{Peer, raise_descriptor_limit};
+use ridgeline_net::Peer;
 use ridgeline_wire::openai::EndpointType;
 use ridgeline_workload::{Order, Tokenizer};
 
@@ -17,6 +17,7 @@ use crate::endpoint::{Address, Endpoint};
 use crate::machine;
 use crate::placement::Placement;
 use crate::prompts::{self, Prompts};
+use crate::scale;
 use crate::shape::Shape;
 
 /// In flight at the most where neither the load nor the machine names a number.
@@ -56,11 +57,16 @@ impl Setup {
         check(&config)?;
         let verdict = verdict(&config)?;
         let allowed = machine::allowed_cores()?;
-        let placement = Placement::new(&config, &allowed)?;
+        let mut placement = Placement::new(&config, &allowed)?;
         let address = Address::new(&config)?;
         let (backend, fallback) = Backend::choose(config.driver.unwrap_or(DriverKind::Auto))?;
         let run_id = run_id();
-        let endpoint = address.reach(&config, &id_prefix(run_id), placement.mock_core)?;
+        let mut endpoint = address.reach(&config, &id_prefix(run_id), placement.mock_core)?;
+        let asked = scale::asked(&config);
+        let scaled = [
+            scale::shards(asked, &config, backend, &mut placement)?,
+            scale::sources(asked, &mut config, &mut endpoint.peers, machine::ports()),
+        ];
         let room = Room::new(&endpoint, &config, backend, placement.shards);
         let shape = Shape::new(&config, room.in_flight(IN_FLIGHT_MAX))?;
         let prompts = Prompts::new(&config, &endpoint.model)?;
@@ -89,6 +95,7 @@ impl Setup {
         )
         .with_input_tokens(prompts.input_tokens);
         let mut notes = Vec::from_iter(fallback);
+        notes.extend(scaled.into_iter().flatten());
         notes.extend(endpoint.notes.iter().cloned());
         notes.extend(prompts.notes);
         notes.extend(placement.note());
@@ -168,7 +175,7 @@ fn unrecorded(config: &BenchConfig) -> Option<String> {
     })
 }
 
-fn limits(config: &BenchConfig) -> Result<Limits, Complaint> {
+pub(crate) fn limits(config: &BenchConfig) -> Result<Limits, Complaint> {
     let bounds = config.limits.clone().unwrap_or_default();
     bounds.over(Limits::default()).map_err(Complaint::new)
 }
@@ -241,7 +248,7 @@ impl Room {
                 1 => String::new(),
                 pairs => format!(" ({range} for each of {pairs} pairs of addresses)"),
             },
-            descriptors: raise_descriptor_limit().saturating_sub(machine::DESCRIPTORS_SPARE),
+            descriptors: machine::descriptors(),
             shared: backend == Backend::Epoll,
             shards,
             mock: endpoint.connections_max(),
@@ -298,7 +305,10 @@ impl Room {
             let (whose, more) = if self.shared {
                 ("this process", "")
             } else {
-                ("each shard", "add shards (--shards, --cores), ")
+                (
+                    "each shard",
+                    "leave --shards out (as many are started as are needed), ",
+                )
             };
             return Err(Complaint::new(format!(
                 "{whose} needs {needed} descriptors, and the limit leaves {} beside {} for other things: \

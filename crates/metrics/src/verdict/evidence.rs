@@ -44,7 +44,8 @@ pub struct Exhausted {
 pub struct ShardLoad {
     /// The core it was pinned to, if any.
     pub core: Option<u32>,
-    /// The share of the measured phase that it did not wait for the kernel, 0 to 1.
+    /// The share of the measured phase that it did not wait for the kernel, 0 to 1; of its core, where
+    /// several are pinned to that.
     pub busy_fraction: f64,
     /// The longest it went without taking completions.
     pub longest_stall: Nanos,

@@ -330,7 +330,7 @@ fn evidence(run: &RunResult, context: &Context<'_>, shown: &[Metric]) -> Evidenc
             .iter()
             .map(|shard| ShardLoad {
                 core: shard.core.and_then(|core| u32::try_from(core).ok()),
-                busy_fraction: shard.busy_fraction,
+                busy_fraction: busy_fraction(shard, &run.shards),
                 longest_stall: shard.pace.stall_max,
             })
             .collect(),
@@ -340,6 +340,17 @@ fn evidence(run: &RunResult, context: &Context<'_>, shown: &[Metric]) -> Evidenc
         below_floor: below_floor(collector, plan, shown),
         ..known
     }
+}
+
+/// How busy a shard is, or its core where several are pinned to it: none of them then is ever busier
+/// than its share.
+fn busy_fraction(shard: &ShardReport, shards: &[ShardReport]) -> f64 {
+    if shard.core.is_none() {
+        return shard.busy_fraction;
+    }
+    let together = shards.iter().filter(|other| other.core == shard.core);
+    let sum: f64 = together.map(|shard| shard.busy_fraction).sum();
+    sum.min(1.0)
 }
 
 fn exhausted(run: &RunResult) -> Vec<Exhausted> {

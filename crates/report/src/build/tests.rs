@@ -263,6 +263,24 @@ fn what_ran_out_and_a_shared_core_are_reasons() {
 }
 
 #[test]
+fn shards_that_share_a_core_are_busy_together() {
+    let codes = |cores: [Option<usize>; 3]| {
+        let mut made = samples::make(&Recipe::default());
+        let shard = made.run.shards[0];
+        let on = |core| ShardReport {
+            core,
+            busy_fraction: 0.4,
+            ..shard
+        };
+        made.run.shards = cores.map(on).to_vec();
+        codes(&Report::build(&made.run, &samples::context(&made.plan)))
+    };
+    assert_eq!(codes([Some(1); 3]), [Code::Busy]);
+    assert!(codes([Some(1), Some(2), Some(3)]).is_empty());
+    assert!(codes([None; 3]).is_empty());
+}
+
+#[test]
 fn exit_codes_follow_what_was_found() {
     let code = |recipe: &Recipe| samples::report(recipe).exit_code();
     assert_eq!(code(&Recipe::default()), 0);
