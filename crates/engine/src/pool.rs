@@ -44,7 +44,9 @@ impl Shard {
         let turn = usize::try_from(self.connections_opened + u64::from(self.k)).unwrap_or(0);
         let peer = target.peers[turn % target.peers.len()].clone();
         let sources = &target.sources;
-        let source = (!sources.is_empty()).then(|| sources[turn % sources.len()]);
+        // By rounds over the peers: every source meets every peer, whatever their numbers have in common.
+        let round = turn / target.peers.len();
+        let source = (!sources.is_empty()).then(|| sources[round % sources.len()]);
         self.connections_opened += 1;
         self.connecting += 1;
         let connection = &mut self.connections[index as usize];
