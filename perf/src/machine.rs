@@ -154,7 +154,6 @@ pub fn reap(pid: u32) -> io::Result<Ended> {
 
 /// Entries that the table of a ring may have: the process's limit on descriptors, which is raised as
 /// far as it may be.
-#[must_use]
 pub fn raise_files_max() -> u32 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -56,6 +56,7 @@ impl ClientArgs {
     /// # Errors
     /// When the address is none, the request can't be read, or a connection breaks.
     pub fn run(&self) -> Result<(), Box<dyn Error>> {
+        machine::raise_files_max();
         self.core.map_or(Ok(()), machine::pin)?;
         let text = self
             .address

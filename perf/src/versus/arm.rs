@@ -35,6 +35,9 @@ pub struct Sample {
     pub lag_p99_ns: Option<u64>,
     /// What the program thinks of its own result.
     pub verdict: Option<String>,
+    /// `report.json` of ridgeline, for what else there is to know.
+    #[serde(skip)]
+    pub report: Option<Value>,
 }
 
 /// How an arm's result is read.
@@ -200,6 +203,7 @@ fn ridgeline(report: &str) -> Result<Sample, String> {
             .pointer("/verdict/status")
             .and_then(Value::as_str)
             .map(str::to_owned),
+        report: Some(value),
         ..Sample::default()
     })
 }

@@ -55,8 +55,10 @@ pub enum Preset {
 /// Open streams of arm A of `memory`, and how many more B has unless told.
 const STREAMS_FEW: u32 = 1_000;
 const STREAMS_MORE: u32 = 8_000;
-/// `memory`: a stream lasts this many gaps of a second, which is time to open them all.
-const STREAM_SECONDS: u64 = 8;
+/// `memory`: a stream has this many events, a second apart, and one more for each time that so many
+/// streams are opened: all are open at once.
+const STREAM_SECONDS: u32 = 8;
+const OPENED_PER_S: u32 = 5_000;
 
 /// What runs in turns.
 pub(crate) struct Sides {
@@ -127,20 +129,15 @@ impl Preset {
             Self::Coalesced => &["--mode", "coalesced", "--events", &events],
             Self::Paced => &["--mode", "paced", "--events", &events],
             Self::Memory => {
-                let gaps = STREAM_SECONDS.to_string();
+                let more = streams_more(options);
+                let events = (STREAM_SECONDS + more / OPENED_PER_S).to_string();
+                // Connections that close beside those that are open.
+                let connections = (more + more / 8).max(16_384).to_string();
                 let flags = [
-                    "--mode",
-                    "timed",
-                    "--itl-us",
-                    "1000000",
-                    "--connections-max",
-                    "16384",
+                    "--mode", "timed", "--itl-us", "1000000", "--events", &events,
                 ];
-                return flags
-                    .iter()
-                    .chain(&["--events", &gaps])
-                    .map(|&f| f.into())
-                    .collect();
+                let room = ["--connections-max", &connections];
+                return flags.iter().chain(&room).map(|&f| f.into()).collect();
             }
             _ => &["--mode", "request"],
         };
@@ -171,7 +168,7 @@ impl Preset {
                 [sleeper(options, rate), ridgeline]
             }
             Self::Memory => {
-                let more = options.connections.unwrap_or(STREAMS_FEW + STREAMS_MORE);
+                let more = streams_more(options);
                 let with = |streams: u32| {
                     let (connections, requests) = (Some(streams), Some(u64::from(streams)));
                     let options = Options {
@@ -292,7 +289,7 @@ impl Preset {
                 return late.map(|late| ratio(late, Some(AtMost(2.0)))).into();
             }
             Self::Memory => {
-                let more = options.connections.unwrap_or(STREAMS_FEW + STREAMS_MORE);
+                let more = streams_more(options);
                 return vec![Question {
                     measure: Measure::ResidentBytes,
                     relation: Relation::Slope(f64::from(more.saturating_sub(STREAMS_FEW))),
@@ -302,6 +299,11 @@ impl Preset {
         };
         vec![ratio(cpu, cpu_bound), ratio(rate, rate_bound)]
     }
+}
+
+/// Open streams of arm B of `memory`.
+fn streams_more(options: &Options) -> u32 {
+    options.connections.unwrap_or(STREAMS_FEW + STREAMS_MORE)
 }
 
 /// The program, if it is there.
@@ -447,6 +449,13 @@ mod tests {
         let [few, many] = Preset::Memory.arms(&options, address).unwrap();
         assert!(words(&few).contains("--request-count 1000 --concurrency 1000"));
         assert!(words(&many).contains("--request-count 9000 --concurrency 9000"));
+        let flags = |options: &Options| Preset::Memory.server(options).join(" ");
+        assert!(flags(&options).ends_with("--events 9 --connections-max 16384"));
+        let more = Options {
+            connections: Some(50_000),
+            ..options.clone()
+        };
+        assert!(flags(&more).ends_with("--events 18 --connections-max 56250"));
     }
 
     #[test]
