@@ -251,6 +251,7 @@ impl UringDriver {
     /// Cancels everything and reaps what comes back.
     fn quiesce(&mut self) -> io::Result<()> {
         let deadline = MonotonicClock.now() + QUIET_AFTER;
+        self.cancel_receives()?;
         self.cancel_everything()?;
         while self.ring.outstanding() > 0 {
             let now = MonotonicClock.now();

@@ -240,6 +240,28 @@ impl UringDriver {
         unsafe { self.push_silent(entry) }
     }
 
+    /// Cancels the armed receives by their user data: each is found by a hash. Some kernels don't find
+    /// them (see `cancel`); what they leave is left.
+    pub(crate) fn cancel_receives(&mut self) -> io::Result<()> {
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            if slot.receiving != Receiving::Armed {
+                continue;
+            }
+            let tag = Tag {
+                op: Op::Receive,
+                index: u32::try_from(index).map_err(io::Error::other)?,
+                generation: slot.generation,
+            };
+            let entry = opcode::AsyncCancel2::new(CancelBuilder::user_data(tag.pack())).build();
+            // SAFETY: it points to nothing.
+            unsafe { self.push_silent(entry) }?;
+        }
+        Ok(())
+    }
+
+    /// Of each operation the kernel looks at all that it has cancelled before: for many, first
+    /// `cancel_receives`.
     pub(crate) fn cancel_everything(&mut self) -> io::Result<()> {
         let entry = opcode::AsyncCancel2::new(CancelBuilder::any()).build();
         // SAFETY: it points to nothing.
