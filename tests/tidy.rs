@@ -39,7 +39,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("perf", &["clock"]),
-    ("roofline", &["clock", "perf"]),
+    ("roofline", &["clock", "report", "perf"]),
     ("xtask", &[]),
 ];
 

@@ -1,5 +1,6 @@
 //! `ridgeline bench`: a load, from its words to its report.
 
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::config::{BenchConfig, RecordsKind};
 use crate::progress::Progress;
 use crate::secrets;
 use crate::setup::{self, Setup};
-use crate::{count, file, folder, signals, terminal};
+use crate::{count, file, folder, headroom, signals, terminal};
 
 /// The flags of a run.
 #[derive(Args, Debug)]
@@ -51,14 +52,20 @@ pub(crate) fn command(args: &BenchArgs) -> Result<u8, Complaint> {
     let config = merged(&args.config, args.no_streaming, args.file.as_deref())?;
     let quiet = config.quiet == Some(true);
     let setup = Setup::new(config)?;
-    let folder = folder::make(setup.config.output_dir.as_deref(), &setup.endpoint.model)?;
+    let folder = folder::make(
+        setup.config.output_dir.as_deref(),
+        &setup.endpoint.model,
+        folder::RUN,
+    )?;
     let path = folder.path.as_path();
     write_config(&setup.config, path)?;
     if !quiet {
         announce(&setup, args.verbose);
     }
     let ended = drive(&setup, path, quiet)?;
-    let report = report(&setup, &ended, path)?;
+    let mut report = report(&setup, &ended, path)?;
+    let profile = headroom::own_profile();
+    report.harness.headroom = profile.as_ref().and_then(|own| headroom::of(&report, own));
     // What was measured is shown even if it can't be kept.
     let kept = write_json(&report, path);
     let colour = terminal::has_colour();
@@ -67,6 +74,11 @@ pub(crate) fn command(args: &BenchArgs) -> Result<u8, Complaint> {
         terminal::print(&format!("{}\n{}\n", headline.trim_end(), path.display()))?;
     } else {
         terminal::print(&console::render(&report, terminal::width(), colour))?;
+    }
+    if profile.is_none() && !quiet && io::stderr().is_terminal() {
+        terminal::note(
+            "note: how far is that from what this client can do here? `ridgeline roofline --quick` measures it              in two minutes, and later runs say",
+        );
     }
     kept?;
     Ok(report.exit_code())
@@ -139,7 +151,7 @@ fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, Complaint> 
             .then(|| RecordWriter::start(folder, consumers, control.clone()))
             .transpose()?;
         let cannot = |what: &'static str| {
-            move |error: std::io::Error| Complaint::new(format!("cannot {what}: {error}"))
+            move |error: io::Error| Complaint::new(format!("cannot {what}: {error}"))
         };
         signals::watch(control.clone()).map_err(cannot("wait for signals"))?;
         let progress = (!quiet)
@@ -186,8 +198,7 @@ fn report(setup: &Setup, ended: &Ended, folder: &Path) -> Result<Report, Complai
                 clock: Some(clock),
                 ..Environment::read(setup.backend.name())
             },
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            revision: option_env!("RIDGELINE_REVISION").map(str::to_owned),
+            program: headroom::program(),
             written: ended.written.as_ref(),
             tokens_note: ended.tokens_note.clone(),
             shared_core: setup.placement.shared_core,

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use ridgeline_report::compare::{Comparison, Side, render};
 
 use crate::complaint::Complaint;
+use crate::share::Share;
 use crate::terminal;
 
 /// The exit code when something became worse.
@@ -55,26 +56,6 @@ impl Folders {
     }
 }
 
-/// A share from 0 to 1, as `5%` or `0.05`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Share(f64);
-
-impl FromStr for Share {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (digits, scale) = match text.strip_suffix('%') {
-            Some(digits) => (digits.trim_end(), 0.01),
-            None => (text, 1.0),
-        };
-        let share = digits.parse::<f64>().map(|number| number * scale);
-        match share {
-            Ok(share) if (0.0..=1.0).contains(&share) => Ok(Self(share)),
-            _ => Err("expected a share like 5% or 0.05, at most 100%"),
-        }
-    }
-}
-
 /// Prints what changed. Ends with 5 when something became worse.
 pub(crate) fn command(args: &CompareArgs) -> Result<u8, Complaint> {
     let base = args.base.read()?;
@@ -100,12 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_and_folders_are_read() {
-        assert_eq!("5%".parse(), Ok(Share(0.05)));
-        assert_eq!("0.1".parse(), Ok(Share(0.1)));
-        for wrong in ["", "%", "x", "-1%", "101%", "NaN"] {
-            assert!(wrong.parse::<Share>().is_err(), "{wrong}");
-        }
+    fn folders_are_read() {
         let folders: Folders = "a,b".parse().unwrap();
         assert_eq!(
             (folders.first, folders.more),

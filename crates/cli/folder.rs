@@ -5,12 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ridgeline_clock::{Clock, MonotonicClock, Nanos, realtime_bracket};
+use ridgeline_report::console::text;
 
 use crate::complaint::Complaint;
 
-/// The files of a result. Those of an earlier run in the same folder are removed, so that no file
+/// The files of a run's result. Those of an earlier run in the same folder are removed, so that no file
 /// is taken for a part of another run.
-const FILES: [&str; 6] = [
+pub(crate) const RUN: &[&str] = &[
     "report.json",
     "truth.json",
     "records.jsonl",
@@ -27,8 +28,9 @@ pub(crate) struct Folder {
     _taken: Option<File>,
 }
 
-/// Makes the folder for the results: the one asked for, else a new one named by time and model.
-pub(crate) fn make(asked: Option<&Path>, model: &str) -> Result<Folder, Complaint> {
+/// Makes the folder for the results: the one asked for, else a new one named by time and `name`. Of
+/// `files`, which the result consists of, none is there but the last, and that is empty.
+pub(crate) fn make(asked: Option<&Path>, name: &str, files: &[&str]) -> Result<Folder, Complaint> {
     let cannot = |what: &str, folder: &Path, error: io::Error| {
         Complaint::new(format!(
             "cannot {what} {}: {error}; choose another folder with --output-dir",
@@ -43,12 +45,12 @@ pub(crate) fn make(asked: Option<&Path>, model: &str) -> Result<Folder, Complain
         }
         None => {
             let base = Path::new("results");
-            new(base, model).map_err(|error| cannot("make a folder in", base, error))?
+            new(base, name).map_err(|error| cannot("make a folder in", base, error))?
         }
     };
     let cannot = |what, error| cannot(what, &folder, error);
     let taken = take(&folder)?;
-    for file in FILES {
+    for file in files {
         match fs::remove_file(folder.join(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(cannot("replace the results in", error));
@@ -56,8 +58,10 @@ pub(crate) fn make(asked: Option<&Path>, model: &str) -> Result<Folder, Complain
             _ => {}
         }
     }
-    let config = folder.join("config.yaml");
-    fs::write(&config, "").map_err(|error| cannot("write into", error))?;
+    // A run whose result can't be kept is not begun.
+    if let Some(last) = files.last() {
+        fs::write(folder.join(last), "").map_err(|error| cannot("write into", error))?;
+    }
     Ok(Folder {
         path: folder,
         _taken: taken,
@@ -117,24 +121,9 @@ fn plain(model: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// `20260730-074206`: UTC. Howard Hinnant's `civil_from_days`, for days since 1970.
+/// `20260730-074206`: UTC.
 fn stamp(wall: Nanos) -> String {
-    let seconds = wall.0 / 1_000_000_000;
-    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+    text::utc(wall.0).replace(['-', ':'], "").replace(' ', "-")
 }
 
 #[cfg(test)]
@@ -143,15 +132,7 @@ mod tests {
 
     #[test]
     fn stamps_are_utc_dates() {
-        for (seconds, text) in [
-            (0, "19700101-000000"),
-            (951_782_399, "20000228-235959"),
-            (951_782_400, "20000229-000000"),
-            (1_785_397_326, "20260730-074206"),
-            (4_107_542_400, "21000301-000000"),
-        ] {
-            assert_eq!(stamp(Nanos::from_secs(seconds)), text);
-        }
+        assert_eq!(stamp(Nanos::from_secs(1_785_397_326)), "20260730-074206");
     }
 
     #[test]
@@ -172,10 +153,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("report.json"), "old").unwrap();
         fs::write(folder.path().join("notes.txt"), "mine").unwrap();
-        make(Some(folder.path()), "m").unwrap();
+        make(Some(folder.path()), "m", RUN).unwrap();
         assert!(!folder.path().join("report.json").exists());
         assert!(folder.path().join("notes.txt").exists());
-        let error = make(Some(&folder.path().join("notes.txt")), "m")
+        let error = make(Some(&folder.path().join("notes.txt")), "m", RUN)
             .unwrap_err()
             .to_string();
         assert!(error.contains("--output-dir"), "{error}");
@@ -184,13 +165,13 @@ mod tests {
     #[test]
     fn a_folder_has_one_run_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let first = make(Some(folder.path()), "m").unwrap();
+        let first = make(Some(folder.path()), "m", RUN).unwrap();
         fs::write(folder.path().join("records.jsonl"), "being written").unwrap();
-        let error = make(Some(folder.path()), "m").unwrap_err().to_string();
+        let error = make(Some(folder.path()), "m", RUN).unwrap_err().to_string();
         assert!(error.contains("another run is writing"), "{error}");
         assert!(folder.path().join("records.jsonl").exists());
         drop(first);
-        make(Some(folder.path()), "m").unwrap();
+        make(Some(folder.path()), "m", RUN).unwrap();
     }
 
     #[test]

@@ -13,18 +13,22 @@ mod explain;
 mod file;
 mod files;
 mod folder;
+mod headroom;
 mod json;
 mod machine;
+mod measuring;
 mod network;
 mod placement;
 mod probe;
 mod progress;
 mod prompts;
 mod report;
+mod roofline;
 mod scale;
 mod secrets;
 mod setup;
 mod shape;
+mod share;
 mod signals;
 mod span;
 mod stage;
@@ -44,6 +48,7 @@ use crate::complaint::Complaint;
 use crate::files::ConfigCommand;
 use crate::probe::ProbeArgs;
 use crate::report::ReportArgs;
+use crate::roofline::RooflineArgs;
 
 /// Measures LLM inference endpoints, and proves that the numbers are the endpoint's
 #[derive(Debug, Parser)]
@@ -76,6 +81,11 @@ enum Command {
     /// Compare result folders: what changed, and whether that is certain
     #[command(after_help = "Exit codes: 0 no regression, 2 usage, 5 a regression.")]
     Compare(CompareArgs),
+    /// Measure what this machine's client can do, each component beside its physical limit
+    #[command(
+        after_help = "Exit codes: 0 measured (each row says what was not), 2 usage, 130 interrupted."
+    )]
+    Roofline(RooflineArgs),
     /// Runs as files: write an example, check one, print the schema
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -107,6 +117,7 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::command(&args),
         Command::Report(args) => report::command(&args),
         Command::Compare(args) => compare::command(&args),
+        Command::Roofline(args) => roofline::command(&args),
         Command::Config(command) => files::command(&command),
         Command::MockServer(args) => ridgeline_mock_server::command(&args).map_err(Complaint::from),
         Command::Ceiling(ceiling) => ceiling

@@ -7,39 +7,56 @@ use std::thread;
 
 use ridgeline_clock::{Clock, MonotonicClock, Nanos};
 use ridgeline_engine::Control;
+use ridgeline_roofline::Interrupt;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// What requests in flight are given after the first signal.
 const DRAIN: Nanos = Nanos::from_secs(2);
 
-/// Watches for signals from now on, on a thread of its own.
+/// Watches for signals from now on, for a run.
 pub(crate) fn watch(control: Arc<Control>) -> io::Result<()> {
+    heed(move |count| match count {
+        1 => {
+            control.stop(MonotonicClock.now() + DRAIN);
+            say("interrupted: waiting 2 s for requests in flight; again to end at once");
+        }
+        2 => {
+            control.cancel();
+            say("interrupted again: ending now");
+        }
+        _ => std::process::exit(130),
+    })
+}
+
+/// Watches for signals from now on, for a roofline.
+pub(crate) fn watch_roofline(interrupt: Interrupt) -> io::Result<()> {
+    heed(move |count| match count {
+        1 => {
+            interrupt.now();
+            say("interrupted: writing what was measured; again to end at once");
+        }
+        _ => std::process::exit(130),
+    })
+}
+
+/// Calls `each` with the number of every signal that comes, on a thread of its own.
+fn heed(mut each: impl FnMut(u32) + Send + 'static) -> io::Result<()> {
     let (mut read, write) = UnixStream::pair()?;
     for signal in [SIGINT, SIGTERM] {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
-    let heed = move || {
+    let watch = move || {
         for count in 1.. {
             // A byte per signal; an error can only mean that none will come any more.
             if read.read_exact(&mut [0]).is_err() {
                 return;
             }
-            match count {
-                1 => {
-                    control.stop(MonotonicClock.now() + DRAIN);
-                    say("interrupted: waiting 2 s for requests in flight; again to end at once");
-                }
-                2 => {
-                    control.cancel();
-                    say("interrupted again: ending now");
-                }
-                _ => std::process::exit(130),
-            }
+            each(count);
         }
     };
     thread::Builder::new()
         .name("signals".to_owned())
-        .spawn(heed)?;
+        .spawn(watch)?;
     Ok(())
 }
 

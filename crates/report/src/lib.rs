@@ -36,6 +36,6 @@ pub use build::Context;
 pub use environment::{Environment, RunClock};
 pub use file::{REPORT, ReportError, read_json, write_json, write_whole};
 pub use report::{
-    Harness, LoadFigures, LoadKind, Program, RecordFigures, Report, SCHEMA, ShardFigures,
+    Harness, Headroom, LoadFigures, LoadKind, Program, RecordFigures, Report, SCHEMA, ShardFigures,
     TargetFigures, TokenFigures,
 };

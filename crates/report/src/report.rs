@@ -203,6 +203,30 @@ pub struct Harness {
     pub cpu_ns_per_event: Option<f64>,
     /// Content events of successes per read that brought bytes.
     pub events_per_read: Option<f64>,
+    /// How near the run came to what a client can do on this machine; `None` where nobody has measured
+    /// that.
+    #[serde(default)]
+    pub headroom: Option<Headroom>,
+}
+
+/// How near a run came to the ceilings of a client on its machine, as `ridgeline roofline` measured them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Headroom {
+    /// The used share of the nearest ceiling; above 1 when the run went beyond it.
+    pub share: f64,
+    /// What that ceiling is of: `paced events/s`.
+    pub of: String,
+    /// The run's figure of it.
+    pub value: f64,
+    /// The ceiling, for as many cores as the run had.
+    pub ceiling: f64,
+    /// The program that it was measured of.
+    pub profile: Program,
+    /// When it was measured: wall-clock ns since 1970.
+    pub measured_unix_ns: u64,
+    /// How the ceiling was measured, where it may not be this run's: `on Linux 6.1`; empty when it is of
+    /// the same program and kernel, from a whole roofline and of this month.
+    pub reservations: Vec<String>,
 }
 
 /// One shard, in the measured phase unless it says otherwise.

@@ -13,7 +13,7 @@ use ridgeline_schedule::{Pattern, ScheduleSpec, Stage, StopRule};
 use ridgeline_wire::openai::EndpointType;
 use ridgeline_workload::Order;
 
-use crate::{Context, Environment, Report, RunClock};
+use crate::{Context, Environment, Program, Report, RunClock};
 
 /// The start of the measured phase.
 pub(crate) const START: Nanos = Nanos::from_secs(1_000);
@@ -242,8 +242,10 @@ pub(crate) fn context(plan: &Plan) -> Context<'_> {
             clock: Some(RunClock::of(START)),
             ..Environment::default()
         },
-        version: "0.1.0".to_owned(),
-        revision: None,
+        program: Program {
+            version: "0.1.0".to_owned(),
+            revision: None,
+        },
         started_unix_ns: 1_790_000_000_000_000_000,
         written: None,
         tokens_note: None,

@@ -1,7 +1,10 @@
 //! Component rooflines: what the client of this machine can do, each figure beside the physical limit
 //! measured in the same run.
 //!
-//! What this is: [`sections`] measure one component each and tell [`Row`]s.
+//! What this is: [`sections`] measure one component each and tell [`Row`]s; a [`Run`] has them do it one
+//! after another; a [`Roofline`] is what was found, for programs (`roofline.json`), for a terminal
+//! ([`table`]) and as a page with pictures ([`page`]). A [`Profile`] keeps the ceilings for later:
+//! [`headroom`] says how much of them a run used, and [`plan`] how many cores and hosts a load needs.
 //!
 //! What this is not: a judge of a commit (that is the gate of `cargo xtask perf-gate`), or of a
 //! server (that is `ridgeline bench`).
@@ -22,9 +25,26 @@
 #![forbid(unsafe_code)]
 
 mod context;
+mod document;
+mod headline;
+pub mod headroom;
+mod page;
+pub mod plan;
+mod plot;
+mod profile;
 mod row;
+mod run;
+#[cfg(test)]
+mod samples;
 pub mod sections;
+pub mod table;
+mod words;
 
 pub use crate::context::Context;
+pub use crate::document::{Cores, DocumentError, Origin, PAGE, ROOFLINE, Roofline, SCHEMA};
+pub use crate::headline::{EVENTS_PER_WRITE, Headline, Peak, SAFE_SHARE};
+pub use crate::page::page;
+pub use crate::profile::{Profile, host, profiles};
 pub use crate::row::{Ceiling, Measured, Row, Unit};
+pub use crate::run::{Found, Interrupt, Run, SectionRun, Told};
 pub use crate::sections::Section;

@@ -110,6 +110,24 @@ impl Row {
         self
     }
 
+    /// Itself; without its figures, and saying so, when one of them is no finite number: files could not
+    /// hold it.
+    pub(crate) fn checked(mut self) -> Self {
+        let finite = |value: Option<f64>| value.is_none_or(f64::is_finite);
+        let whole = self.measured.as_ref().is_none_or(|measured| {
+            let ceiling = measured.ceiling.as_ref();
+            finite(Some(measured.achieved))
+                && finite(measured.cpu_ns)
+                && finite(ceiling.map(|ceiling| ceiling.value))
+                && finite(ceiling.and_then(|ceiling| ceiling.cpu_ns))
+        });
+        if !whole {
+            self.measured = None;
+            self.limited_by = "not measured: a figure came out as no number".to_owned();
+        }
+        self
+    }
+
     /// Achieved over ceiling; none without both, or of a ceiling of zero.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {

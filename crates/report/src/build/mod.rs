@@ -30,10 +30,8 @@ pub struct Context<'a> {
     pub model: String,
     /// The machine; its `driver` is the one that was used.
     pub environment: Environment,
-    /// The program's version.
-    pub version: String,
-    /// The commit it was built from.
-    pub revision: Option<String>,
+    /// The program that measures.
+    pub program: Program,
     /// When the run began: wall-clock ns since 1970.
     pub started_unix_ns: u64,
     /// What became of the records; `None` when none were asked for.
@@ -62,10 +60,7 @@ impl Report {
         };
         let mut report = Self {
             schema: SCHEMA.to_owned(),
-            ridgeline: Program {
-                version: context.version.clone(),
-                revision: context.revision.clone(),
-            },
+            ridgeline: context.program.clone(),
             environment: context.environment.clone(),
             plan: context.config.clone(),
             target: target(context),
@@ -276,6 +271,7 @@ fn harness(run: &RunResult, context: &Context<'_>) -> Harness {
         cpu_ns_per_request: ratio(cpu, counts.completed + counts.failed + counts.cancelled),
         cpu_ns_per_event: ratio(cpu, events),
         events_per_read: ratio(events, sum(|shard| shard.reads)),
+        headroom: None,
     }
 }
 

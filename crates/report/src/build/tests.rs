@@ -68,7 +68,7 @@ const KEYS: &[(&str, &str)] = &[
         "/harness",
         "driver rx_timestamps shared_core shards harness_delay_ns stamp_width_ns carry_copies \
          gaps_committed_early records_dropped records cpu_ns_per_request cpu_ns_per_event \
-         events_per_read",
+         events_per_read headroom",
     ),
     (
         "/harness/shards/0",

@@ -2,7 +2,7 @@
 //! what else there is to know, a line each.
 
 mod table;
-pub(crate) mod text;
+pub mod text;
 mod truth;
 
 use ridgeline_clock::Nanos;
@@ -45,6 +45,7 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     errors(&mut page, report);
     goodput(&mut page, report);
     client(&mut page, report);
+    headroom(&mut page, report);
     if let Some(folder) = &report.folder {
         page.field("Results", &clean(&folder.display().to_string()));
     }
@@ -391,6 +392,26 @@ fn client(page: &mut Page, report: &Report) {
         page.more(&parts.join(", "));
     }
     records(page, report);
+}
+
+/// How near the client was to its own end.
+fn headroom(page: &mut Page, report: &Report) {
+    let Some(headroom) = &report.harness.headroom else {
+        return;
+    };
+    let mut text = format!(
+        "this run used {} of this machine's client ceiling ({})",
+        percent(headroom.share),
+        clean(&headroom.of)
+    );
+    if !headroom.reservations.is_empty() {
+        let reservations = headroom.reservations.join(", ");
+        text.push_str(&format!(
+            "; the ceiling was measured {}",
+            clean(&reservations)
+        ));
+    }
+    page.field("Headroom", &text);
 }
 
 /// Only what went wrong with them.

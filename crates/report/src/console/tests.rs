@@ -221,3 +221,29 @@ fn errors_have_an_example_and_records_speak_only_of_trouble() {
     report.harness.records_dropped = 3;
     assert!(render(&report, 80, false).contains("Records     7 written, 3 dropped\n"));
 }
+
+#[test]
+fn headroom_is_said_where_the_machine_is_known() {
+    let mut report = samples::report(&Recipe::default());
+    assert!(!render(&report, 80, false).contains("Headroom"));
+    let mut headroom = crate::Headroom {
+        share: 0.12,
+        of: "paced events/s".to_owned(),
+        value: 49_440.0,
+        ceiling: 412_000.0,
+        profile: crate::Program::default(),
+        measured_unix_ns: 0,
+        reservations: Vec::new(),
+    };
+    report.harness.headroom = Some(headroom.clone());
+    assert!(render(&report, 120, false).contains(
+        "Headroom    this run used 12.0 % of this machine's client ceiling (paced events/s)\n"
+    ));
+    headroom.reservations = vec!["on Linux 6.1".to_owned()];
+    report.harness.headroom = Some(headroom);
+    let page = render(&report, 120, false);
+    assert!(
+        page.contains("; the ceiling was measured on Linux"),
+        "{page}"
+    );
+}

@@ -1,9 +1,10 @@
-//! Numbers and texts as they stand on the page.
+//! Numbers and texts as they stand on a page for a terminal.
 
 use ridgeline_clock::Nanos;
 
 /// 7412 as `7,412`.
-pub(crate) fn count(number: u64) -> String {
+#[must_use]
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -16,12 +17,13 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// A rate or a ratio, with the digits that matter: `47,436`, `741.2`, `12.30`, `0.0123`.
+#[must_use]
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a saturated rate is as good as any beyond 10^19"
 )]
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value {
         v if v >= 999.95 => count(v.round() as u64),
         v if v >= 99.995 => format!("{v:.1}"),
@@ -31,7 +33,8 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// A mean of things that are counted: `15.9`, `1,024.0`.
-pub(crate) fn mean(value: f64) -> String {
+#[must_use]
+pub fn mean(value: f64) -> String {
     let tenths = format!("{value:.1}");
     let (whole, tenth) = tenths.split_once('.').unwrap_or((&tenths, "0"));
     whole.parse().map_or_else(
@@ -41,7 +44,8 @@ pub(crate) fn mean(value: f64) -> String {
 }
 
 /// A share, 0 to 1, as `3.70 %`.
-pub(crate) fn percent(share: f64) -> String {
+#[must_use]
+pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let decimals = match percent {
         p if p >= 99.95 || p == 0.0 => 0,
@@ -56,7 +60,8 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// Bytes per second: `12.3 MB/s`.
-pub(crate) fn bytes_per_s(rate: f64) -> String {
+#[must_use]
+pub fn bytes_per_s(rate: f64) -> String {
     let (value, unit) = match rate {
         r if r >= 999.5e6 => (r / 1e9, "GB/s"),
         r if r >= 999.5e3 => (r / 1e6, "MB/s"),
@@ -67,13 +72,37 @@ pub(crate) fn bytes_per_s(rate: f64) -> String {
 }
 
 /// A span given in fractions of a ns: `12.3 us`.
-pub(crate) fn span(ns: f64) -> String {
+#[must_use]
+pub fn span(ns: f64) -> String {
     Nanos::from_secs_f64(ns / 1e9).to_string()
+}
+
+/// A moment, ns since 1970, as `2026-07-30 07:42:06`: UTC. Howard Hinnant's `civil_from_days`, for days
+/// since 1970.
+#[must_use]
+pub fn utc(unix_ns: u64) -> String {
+    let seconds = unix_ns / 1_000_000_000;
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
 /// Text of a peer, fit for a terminal: one line, nothing that moves the cursor or turns the
 /// direction of writing.
-pub(crate) fn clean(text: &str) -> String {
+#[must_use]
+pub fn clean(text: &str) -> String {
     let hidden = |c: char| {
         matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
             || c == '\u{feff}'
@@ -93,7 +122,8 @@ pub(crate) fn clean(text: &str) -> String {
 }
 
 /// At most `chars` characters of it.
-pub(crate) fn shorten(text: &str, chars: usize) -> String {
+#[must_use]
+pub fn shorten(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_owned();
     }
@@ -103,7 +133,8 @@ pub(crate) fn shorten(text: &str, chars: usize) -> String {
 
 /// Columns that a terminal gives to `text`: East Asian characters and symbols take two, and our own
 /// colours none.
-pub(crate) fn columns(text: &str) -> usize {
+#[must_use]
+pub fn columns(text: &str) -> usize {
     let mut in_colour = false;
     let width = |c: char| {
         let painted = in_colour || c == '\u{1b}';
@@ -118,7 +149,8 @@ pub(crate) fn columns(text: &str) -> usize {
 }
 
 /// `text` in lines of at most `width` columns, broken at spaces where there are any.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+#[must_use]
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(8);
     let mut lines = vec![String::new()];
     for word in words(text) {
@@ -197,6 +229,19 @@ mod tests {
         assert_eq!(bytes_per_s(12_345_678.0), "12.35 MB/s");
         assert_eq!(bytes_per_s(12.0), "12.00 B/s");
         assert_eq!(span(12_345.6), "12.3 us");
+    }
+
+    #[test]
+    fn moments_are_utc_dates() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00"),
+            (951_782_399, "2000-02-28 23:59:59"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (1_785_397_326, "2026-07-30 07:42:06"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+        ] {
+            assert_eq!(utc(Nanos::from_secs(seconds).0), text);
+        }
     }
 
     #[test]

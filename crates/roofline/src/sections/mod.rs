@@ -1,7 +1,12 @@
 //! One module a component. Each has `run`, which tells its rows as they are found.
 
+use std::io;
+
 use clap::ValueEnum;
+use ridgeline_clock::Nanos;
 use serde::{Deserialize, Serialize};
+
+use crate::{Context, Row, Unit};
 
 /// A component that has a ceiling of its own.
 #[derive(
@@ -25,4 +30,94 @@ pub enum Section {
     Transport,
     /// Records to disk.
     Records,
+}
+
+/// What measures a section.
+pub(crate) type Work = fn(&Context, &mut dyn FnMut(Row)) -> io::Result<()>;
+
+impl Section {
+    /// All of them, in the order in which they are measured: what leaves a machine as it was comes first,
+    /// and what leaves tens of thousands of closed connections behind last.
+    pub const ALL: [Self; 8] = [
+        Self::Scanner,
+        Self::Engine,
+        Self::Transport,
+        Self::Records,
+        Self::Client,
+        Self::Sse,
+        Self::Schedule,
+        Self::Streams,
+    ];
+
+    /// As it is named on the command line and in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scanner => "scanner",
+            Self::Engine => "engine",
+            Self::Client => "client",
+            Self::Sse => "sse",
+            Self::Streams => "streams",
+            Self::Schedule => "schedule",
+            Self::Transport => "transport",
+            Self::Records => "records",
+        }
+    }
+
+    /// What it measures, in a few words.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Scanner => "reading streams that are in memory",
+            Self::Engine => "the engine on a virtual network, without a kernel",
+            Self::Client => "requests that are not streamed, over loopback",
+            Self::Sse => "streams, over loopback",
+            Self::Streams => "streams held open at one event a second",
+            Self::Schedule => "being on time",
+            Self::Transport => "messages between threads and processes",
+            Self::Records => "records to disk",
+        }
+    }
+
+    /// What it counts first of all.
+    #[must_use]
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Scanner => Unit::BytesPerS,
+            Self::Engine | Self::Client | Self::Schedule => Unit::RequestsPerS,
+            Self::Sse => Unit::EventsPerS,
+            Self::Streams => Unit::Streams,
+            Self::Transport => Unit::MessagesPerS,
+            Self::Records => Unit::RecordsPerS,
+        }
+    }
+
+    /// How long it may take. All together: within ten minutes, `quick` within two.
+    #[must_use]
+    pub fn budget(self, quick: bool) -> Nanos {
+        let (whole, short) = match self {
+            Self::Scanner | Self::Engine | Self::Transport | Self::Records => (30, 6),
+            Self::Client | Self::Sse => (120, 24),
+            Self::Schedule => (90, 24),
+            Self::Streams => (150, 24),
+        };
+        Nanos::from_secs(if quick { short } else { whole })
+    }
+
+    pub(crate) fn work(self) -> Work {
+        match self {
+            Self::Scanner
+            | Self::Engine
+            | Self::Client
+            | Self::Sse
+            | Self::Streams
+            | Self::Schedule
+            | Self::Transport
+            | Self::Records => unbuilt,
+        }
+    }
+}
+
+fn unbuilt(_: &Context, _: &mut dyn FnMut(Row)) -> io::Result<()> {
+    Err(io::Error::other("this build does not have it"))
 }
