@@ -178,3 +178,54 @@ fn a_run_says_how_much_of_the_ceiling_it_used() {
     let again = ridgeline(profiles.path(), &["report", out.to_str().unwrap()]);
     assert_eq!(text(&again.stdout), page);
 }
+
+#[test]
+fn a_roofline_leaves_a_document_and_a_page() {
+    let profiles = tempfile::tempdir().unwrap();
+    let results = tempfile::tempdir().unwrap();
+    let out = results.path().join("out");
+    let words = "roofline --quick --json --sections records --output-dir";
+    let words: Vec<&str> = words.split(' ').chain([out.to_str().unwrap()]).collect();
+    let output = ridgeline(profiles.path(), &words);
+    let progress = text(&output.stderr);
+    assert!(output.status.success(), "{progress}");
+    assert!(progress.starts_with("[1/1] records: "), "{progress}");
+    let document = read(&out.join("roofline.json"));
+    assert_eq!(document["schema"], "ridgeline.roofline/1");
+    assert_eq!(document["quick"], true);
+    assert_eq!(document["interrupted"], false);
+    assert_eq!(document["sections"][0]["section"], "records");
+    let rows = document["rows"].as_array().unwrap();
+    assert!(!rows.is_empty());
+    for row in rows {
+        assert_eq!(row["section"], "records");
+        let why = row["limited_by"].as_str().unwrap();
+        assert!(
+            row["measured"].is_object() || why.starts_with("not measured: "),
+            "{row}"
+        );
+    }
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed, document);
+    let page = fs::read_to_string(out.join("roofline.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    // A section that no profile keeps leaves none.
+    assert_eq!(fs::read_dir(profiles.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_core_that_is_not_there_is_one_message() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, part) in [
+        (
+            &["--client-core", "5000"][..],
+            "--client-core 5000: this process may not use",
+        ),
+        (&["--sections", "kernel"], "possible values: scanner"),
+    ] {
+        let output = ridgeline(folder.path(), &[&["roofline"], arguments].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(part), "{said}");
+    }
+}
