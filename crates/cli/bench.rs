@@ -77,7 +77,8 @@ pub(crate) fn command(args: &BenchArgs) -> Result<u8, Complaint> {
     }
     if profile.is_none() && !quiet && io::stderr().is_terminal() {
         terminal::note(
-            "note: how far is that from what this client can do here? `ridgeline roofline --quick` measures it              in two minutes, and later runs say",
+            "note: how far is that from what this client can do here? `ridgeline roofline --quick` \
+             measures it in two minutes, and later runs say so",
         );
     }
     kept?;
