@@ -1,8 +1,8 @@
+mod agenda;
 mod ends;
 mod orders;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use rand_core::SeedableRng;
@@ -13,15 +13,7 @@ use super::config::{Dice, Fate, Shape, SimConfig};
 use super::link::{End, Link, NONE, Owner, Pool, Side};
 use super::script::{Actions, SimPeer};
 use crate::{Closed, Peer, Token};
-
-/// Something that will happen. Ordered by time, then by when it was planned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Event {
-    at: Nanos,
-    serial: u64,
-    end: End,
-    what: What,
-}
+use agenda::{Agenda, Event};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
@@ -118,8 +110,7 @@ pub(super) struct Network {
     /// The time of what is happening: at most the clock's, which programs told late run behind.
     pub(super) now: Nanos,
     pub(super) dice: Dice,
-    events: BinaryHeap<Reverse<Event>>,
-    serial: u64,
+    agenda: Agenda,
     pub(super) links: Vec<Link>,
     free: Vec<u32>,
     places: Vec<Place>,
@@ -139,8 +130,7 @@ impl Network {
             config,
             now: Nanos::ZERO,
             dice: Dice(Pcg64Mcg::seed_from_u64(config.seed)),
-            events: BinaryHeap::with_capacity(1_024),
-            serial: 0,
+            agenda: Agenda::with_capacity(1_024),
             links: Vec::new(),
             free: Vec::new(),
             places: Vec::new(),
@@ -257,11 +247,7 @@ impl Network {
     /// Moves the clock to the next event or to `limit`, whichever is first. Returns `false` when
     /// nothing would ever happen.
     pub(super) fn wait(&mut self, limit: Nanos) -> bool {
-        let next = self
-            .events
-            .peek()
-            .map_or(Nanos::MAX, |Reverse(event)| event.at)
-            .min(limit);
+        let next = self.agenda.next_at().unwrap_or(Nanos::MAX).min(limit);
         if next == Nanos::MAX {
             return false;
         }
@@ -281,14 +267,7 @@ impl Network {
     /// Lets everything happen that is due.
     pub(super) fn run_due(&mut self) {
         let now = self.clock.now();
-        while self
-            .events
-            .peek()
-            .is_some_and(|Reverse(event)| event.at <= now)
-        {
-            let Some(Reverse(event)) = self.events.pop() else {
-                break;
-            };
+        while let Some(event) = self.agenda.pop_due(now) {
             if self.links[event.end.link()].generation == event.end.generation {
                 self.happened += 1;
                 self.now = event.at;
@@ -299,13 +278,7 @@ impl Network {
     }
 
     pub(super) fn plan(&mut self, at: Nanos, end: End, what: What) {
-        self.serial += 1;
-        self.events.push(Reverse(Event {
-            at,
-            serial: self.serial,
-            end,
-            what,
-        }));
+        self.agenda.push(at, end, what);
     }
 
     fn happen(&mut self, event: Event) {

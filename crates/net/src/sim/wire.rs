@@ -263,11 +263,12 @@ impl Network {
             return None;
         }
         let mut at = Nanos::ZERO;
-        let whole = side.inbox.len() == 1
-            && side
-                .inbox
-                .front()
-                .is_some_and(|front| front.payload.bytes().len() <= max);
+        // The front alone, when nothing of what is behind it fits the same read.
+        let alone = side.inbox.len() == 1;
+        let whole = side.inbox.front().is_some_and(|front| {
+            let bytes = front.payload.bytes().len();
+            bytes == max || (alone && bytes < max)
+        });
         let (lent, count) = if whole && let Some(segment) = side.inbox.pop_front() {
             at = segment.at;
             let count = segment.payload.bytes().len();
