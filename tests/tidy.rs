@@ -39,7 +39,12 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("perf", &["clock"]),
-    ("roofline", &["clock", "report", "perf"]),
+    (
+        "roofline",
+        &[
+            "clock", "wire", "schedule", "workload", "metrics", "net", "engine", "report", "perf",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

@@ -5,6 +5,8 @@
 //! after another; a [`Roofline`] is what was found, for programs (`roofline.json`), for a terminal
 //! ([`table`]) and as a page with pictures ([`page`]). A [`Profile`] keeps the ceilings for later:
 //! [`headroom`] says how much of them a run used, and [`plan`] how many cores and hosts a load needs.
+//! What is measured without sockets stands in [`passes`], over the responses of [`streams`]: the benches
+//! measure the same.
 //!
 //! What this is not: a judge of a commit (that is the gate of `cargo xtask perf-gate`), or of a
 //! server (that is `ridgeline bench`).
@@ -28,7 +30,9 @@ mod context;
 mod document;
 mod headline;
 pub mod headroom;
+mod interleave;
 mod page;
+pub mod passes;
 pub mod plan;
 mod plot;
 mod profile;
@@ -37,6 +41,7 @@ mod run;
 #[cfg(test)]
 mod samples;
 pub mod sections;
+pub mod streams;
 pub mod table;
 mod words;
 

@@ -1,5 +1,10 @@
 //! One module a component. Each has `run`, which tells its rows as they are found.
 
+mod engine;
+mod records;
+mod scanner;
+mod transport;
+
 use std::io;
 
 use clap::ValueEnum;
@@ -106,14 +111,11 @@ impl Section {
 
     pub(crate) fn work(self) -> Work {
         match self {
-            Self::Scanner
-            | Self::Engine
-            | Self::Client
-            | Self::Sse
-            | Self::Streams
-            | Self::Schedule
-            | Self::Transport
-            | Self::Records => unbuilt,
+            Self::Scanner => scanner::run,
+            Self::Engine => engine::run,
+            Self::Transport => transport::run,
+            Self::Records => records::run,
+            Self::Client | Self::Sse | Self::Streams | Self::Schedule => unbuilt,
         }
     }
 }
