@@ -38,14 +38,14 @@ impl Kind {
         Self::CrLf,
     ];
 
-    /// As a person reads it.
+    /// As a person reads it: tokens of an event, or what else is special.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::OneToken => "1 token an event",
-            Self::FourTokens => "4 tokens an event",
+            Self::OneToken => "1 token",
+            Self::FourTokens => "4 tokens",
             Self::ToolCalls => "tool calls",
-            Self::CrLf => "CRLF line ends",
+            Self::CrLf => "CRLF",
         }
     }
 
@@ -87,7 +87,7 @@ impl Reads {
         match self {
             Self::Buffers => "64 KiB reads",
             Self::Segments => "1.4 KB reads",
-            Self::Events => "an event a read",
+            Self::Events => "1-event reads",
         }
     }
 }

@@ -76,7 +76,7 @@ fn beside(engine: Cost, counting: Cost) -> Measured {
 
 fn words(engine: Cost, counting: Cost, item: &str) -> String {
     format!(
-        "one core: of {:.0} ns a {item} the virtual network takes {:.0}",
+        "one core: of {:.0} ns per {item} the virtual network takes {:.0}",
         engine.cpu_ns, counting.cpu_ns
     )
 }

@@ -90,10 +90,8 @@ fn words(own: Cost, folder: &Path) -> String {
     if busy > 0.8 {
         "one core: the writing thread makes the bytes of a record".to_owned()
     } else {
-        format!(
-            "writing to {}: the thread was busy {:.0} %",
-            folder.display(),
-            busy * 100.0
-        )
+        let folder = folder.display();
+        let share = busy * 100.0;
+        format!("waits, for {folder} or for its core: the writing thread was busy {share:.0} %")
     }
 }

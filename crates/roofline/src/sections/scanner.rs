@@ -92,7 +92,7 @@ fn tell(stream: &Stream, reads: Reads, costs: &Costs, told: &mut dyn FnMut(Row))
             1.0
         };
         told(
-            Row::new(Section::Scanner, format!("{place}: {what}"), unit)
+            Row::new(Section::Scanner, format!("{what}: {place}"), unit)
                 .at("bytes_per_read", read_bytes)
                 .at("bytes_per_event", event_bytes)
                 .measured(beside(own.times(items), costs.lines.times(items)))
@@ -101,7 +101,7 @@ fn tell(stream: &Stream, reads: Reads, costs: &Costs, told: &mut dyn FnMut(Row))
     };
     let fast_limit = fast_limit(costs);
     let full_limit = "one core: every byte of every event's JSON is looked at";
-    let (fast, full) = ("as the engine reads", "full parser");
+    let (fast, full) = ("engine", "full");
     tell(fast, Unit::BytesPerS, costs.fast, &fast_limit);
     tell(fast, Unit::EventsPerS, costs.fast, &fast_limit);
     tell(full, Unit::BytesPerS, costs.full, full_limit);
