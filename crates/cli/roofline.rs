@@ -112,6 +112,7 @@ fn measure(args: &RunArgs) -> Result<u8, Complaint> {
         ridgeline: std::env::current_exe()?,
         server_core: cores.server,
         client_core: cores.client,
+        run_length: None,
     };
     let started = folder::wall_clock();
     // Before the load that is about to come.

@@ -265,6 +265,7 @@ mod tests {
             ridgeline: "ridgeline".into(),
             server_core: 0,
             client_core: 0,
+            run_length: None,
         }
     }
 
