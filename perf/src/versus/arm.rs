@@ -192,7 +192,16 @@ fn ridgeline(report: &str) -> Result<Sample, String> {
     let value: Value = serde_json::from_str(report).map_err(|e| e.to_string())?;
     let failed = number(&value, "/load/failed")?;
     if failed > 0 {
-        return Err(format!("{failed} requests failed"));
+        let kinds = match value.pointer("/errors").and_then(Value::as_object) {
+            Some(kinds) => kinds
+                .iter()
+                .map(|(kind, count)| format!(", {count} {kind}")),
+            None => return Err(format!("{failed} requests failed")),
+        };
+        return Err(format!(
+            "{failed} requests failed{}",
+            kinds.collect::<String>()
+        ));
     }
     Ok(Sample {
         requests: number(&value, "/load/completed")?,
@@ -295,6 +304,11 @@ mod tests {
         );
         let failed = report.replace(r#""failed":0"#, r#""failed":2"#);
         assert_eq!(ridgeline(&failed).unwrap_err(), "2 requests failed");
+        let kinds = failed.replace(r#""load""#, r#""errors":{"reset":1,"stall":1},"load""#);
+        assert_eq!(
+            ridgeline(&kinds).unwrap_err(),
+            "2 requests failed, 1 reset, 1 stall"
+        );
         let without = report.replace("completed", "finished");
         assert_eq!(
             ridgeline(&without).unwrap_err(),

@@ -224,8 +224,8 @@ pub(crate) fn limited_by(context: &Context, tally: &Tally) -> String {
             format!("both cores: the client's {client_words} busy, the server's {server_words}")
         }
         (false, false) => format!(
-            "the way there and back, which nothing else fills: the client's core {client_words} busy, \
-             the server's {server_words}"
+            "waiting, for the other side or for a core that others use: the client's core {client_words} \
+             busy, the server's {server_words}"
         ),
     }
 }
@@ -283,7 +283,7 @@ mod tests {
         );
         assert!(words(0.5, 0.97).starts_with("the server's core: 97 % busy"));
         assert!(words(0.95, 0.97).starts_with("both cores"));
-        assert!(words(0.3, 0.4).starts_with("the way there and back"));
+        assert!(words(0.3, 0.4).starts_with("waiting"));
         assert!(limited_by(&context(1), &tally(0.5, 0.5)).starts_with("the one core"));
     }
 
