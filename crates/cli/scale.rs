@@ -60,6 +60,22 @@ fn shards_per_place(asked: u32, places: u32, limits: &Limits, descriptors: u64) 
     (1..=most).find(fits).unwrap_or(1)
 }
 
+/// Receive buffers of a ring of which there are `rings` in the place of one, unless their number was
+/// named: together they have what one would have had.
+pub(crate) fn buffers(config: &BenchConfig, usual: u16, rings: u32) -> u16 {
+    let named = config
+        .limits
+        .as_ref()
+        .and_then(|bounds| bounds.receive_buffers);
+    let share = u32::from(usual) / rings.max(1);
+    match (named, u16::try_from(share)) {
+        // The kernel takes powers of two.
+        (None, Ok(share @ 2..)) if rings > 1 => 1 << share.ilog2(),
+        (None, Ok(_)) if rings > 1 => 2,
+        _ => usual,
+    }
+}
+
 /// Connects from several loopback addresses where the server is on loopback and one pair of addresses
 /// has too few ports, unless addresses were named. What the user should know.
 pub(crate) fn sources(
@@ -112,6 +128,15 @@ mod tests {
         assert_eq!(per_place(50_000, 2, 19_936), 2);
         // No table that small holds even one connection and what it needs beside it.
         assert_eq!(per_place(50_000, 1, 10), 1);
+    }
+
+    #[test]
+    fn rings_of_one_place_share_its_buffers() {
+        let config = |yaml: &str| crate::file::parse(yaml).unwrap();
+        let shared = |rings| buffers(&config(""), 128, rings);
+        assert_eq!([1, 2, 3, 4, 200].map(shared), [128, 64, 32, 32, 2]);
+        let named = config("limits: {receive-buffers: 512}");
+        assert_eq!(buffers(&named, 512, 3), 512);
     }
 
     #[test]

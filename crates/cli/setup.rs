@@ -62,7 +62,7 @@ impl Setup {
         let (backend, fallback) = Backend::choose(config.driver.unwrap_or(DriverKind::Auto))?;
         let run_id = run_id();
         let mut endpoint = address.reach(&config, &id_prefix(run_id), placement.mock_core)?;
-        let asked = scale::asked(&config);
+        let (asked, places) = (scale::asked(&config), placement.shards);
         let scaled = [
             scale::shards(asked, &config, backend, &mut placement)?,
             scale::sources(asked, &mut config, &mut endpoint.peers, machine::ports()),
@@ -78,6 +78,8 @@ impl Setup {
         {
             limits.slots = room.in_flight(limits.slots);
         }
+        limits.receive_buffers =
+            scale::buffers(&config, limits.receive_buffers, placement.shards / places);
         let rx_timestamps = stamps(&config, backend, &endpoint.peers)?;
         let plan = Plan {
             rx_timestamps,

@@ -203,6 +203,11 @@ fn ridgeline(report: &str) -> Result<Sample, String> {
             kinds.collect::<String>()
         ));
     }
+    if let Ok(cancelled @ 1..) = number(&value, "/load/cancelled") {
+        return Err(format!(
+            "{cancelled} requests were cancelled before they ended"
+        ));
+    }
     Ok(Sample {
         requests: number(&value, "/load/completed")?,
         elapsed_ns: number(&value, "/load/duration_ns")?,
@@ -308,6 +313,12 @@ mod tests {
         assert_eq!(
             ridgeline(&kinds).unwrap_err(),
             "2 requests failed, 1 reset, 1 stall"
+        );
+        let cancelled = report.replace(r#""failed":0"#, r#""failed":0,"cancelled":3"#);
+        assert!(
+            ridgeline(&cancelled)
+                .unwrap_err()
+                .starts_with("3 requests were cancelled")
         );
         let without = report.replace("completed", "finished");
         assert_eq!(

@@ -228,6 +228,10 @@ impl Preset {
         if self == Self::Offline {
             args.push("--offline");
         }
+        if self == Self::Memory {
+            // All streams are due at once, and many take time to open.
+            args.extend(["--drain-timeout", "120s"]);
+        }
         Ok(Arm::ridgeline(program, args))
     }
 
