@@ -45,7 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "clock", "wire", "schedule", "workload", "metrics", "net", "engine", "report", "perf",
         ],
     ),
-    ("xtask", &[]),
+    ("xtask", &["clock", "perf"]),
 ];
 
 /// Crates that may hold `unsafe`: the ring, and the bare programs it is measured against. The
@@ -199,6 +199,55 @@ fn the_map_names_every_crate() {
             "ARCHITECTURE.md does not name `{name}`"
         );
     }
+}
+
+/// Files that may name the `cfg` of slowdowns that the performance gate builds in to find them: where
+/// they stand, where the gate sets it, where the lint is told of it, and what explains it.
+const PLANTED_FILES: &[&str] = &[
+    "Cargo.toml",
+    "crates/engine/src/requests.rs",
+    "crates/wire/src/exchange/events.rs",
+    "crates/xtask/src/perf_gate/build.rs",
+    "crates/xtask/src/perf_gate/plant.rs",
+    "perf/METHOD.md",
+    "tests/tidy.rs",
+];
+
+#[test]
+fn no_build_but_the_gates_own_has_a_planted_slowdown() {
+    let planted = cfg!(ridgeline_planted = "scanner") || cfg!(ridgeline_planted = "engine");
+    assert!(!planted, "this build is slower than it need be");
+    // In two pieces, so that this file does not count itself.
+    let name = concat!("ridgeline_", "planted");
+    for path in files() {
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        let file = relative(&path);
+        if !text.contains(name) {
+            continue;
+        }
+        assert!(
+            PLANTED_FILES.contains(&file.as_str()),
+            "{file} names {name}"
+        );
+        let is_code = ["crates/engine/", "crates/wire/"]
+            .iter()
+            .any(|folder| file.starts_with(folder));
+        for line in text.lines().filter(|line| is_code && line.contains(name)) {
+            assert!(
+                line.trim().starts_with(&format!("#[cfg({name} = ")),
+                "{file}: only a cfg attribute may stand before planted code: {line}"
+            );
+        }
+    }
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let uses = manifest.lines().filter(|line| line.contains(name));
+    let uses: Vec<&str> = uses.collect();
+    assert!(
+        matches!(uses[..], [line] if line.starts_with("unexpected_cfgs = ")),
+        "the manifest only declares {name}: {uses:?}"
+    );
 }
 
 #[test]

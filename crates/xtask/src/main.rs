@@ -3,7 +3,13 @@
 //! What this is: the commands of CONTRIBUTING.md under one roof, so that a person and CI run the
 //! same ones. What this is not: a build system; every command is a short list of cargo calls.
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stderr, reason = "a command-line tool")]
+#![expect(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a command-line tool"
+)]
+
+mod perf_gate;
 
 use std::env;
 use std::process::{Command, ExitCode};
@@ -18,6 +24,7 @@ usage: cargo xtask COMMAND
                    request coalesced paced offline wrk self lag memory; server presets:
                    serve-request serve-coalesced serve-paced serve-self lateness nginx
                    endpoints-server
+  perf-gate        does a change make anything slower? --help says more
   ci               everything CI runs";
 
 fn main() -> ExitCode {
@@ -31,6 +38,7 @@ fn main() -> ExitCode {
         "test" => test(rest),
         "mutate" => mutate(rest),
         "ceilings" => ceilings(rest),
+        "perf-gate" => return perf_gate::run(rest),
         "ci" => run(Command::new("bash").arg(".ci/run")),
         _ => {
             eprintln!("{HELP}");

@@ -1,0 +1,238 @@
+//! The gate's own test: it must find what was planted, and nothing where nothing was.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+
+use ridgeline_clock::{Clock as _, MonotonicClock, Nanos};
+
+use super::bench::{Bench, Pace};
+use super::build::{Order, Programs, Workshop};
+use super::plant::Plant;
+use super::revision::Revision;
+use super::verdict::{self, Line, Outcome, Rules};
+use super::{Args, Cores, Stage};
+
+/// The bench programs that are run: those of what is slowed down.
+const BENCHES: [&str; 2] = ["scanner", "engine"];
+
+/// A planted slowdown is to be about 15 %: less might be missed with reason, more would be no test.
+const PLANTED: std::ops::RangeInclusive<f64> = 1.12..=1.20;
+
+/// A benchmark in one run: two of them, often.
+const PACE: Pace = Pace {
+    warm_up: Nanos::from_millis(50),
+    measurement: Nanos::from_millis(300),
+};
+
+/// Rounds of an attempt.
+const ROUNDS: u32 = 7;
+
+/// What is compared with the plain build, and what must come of it.
+const CASES: [Option<Plant>; 3] = [None, Some(Plant::Scanner), Some(Plant::Engine)];
+
+/// One comparison of the self-test.
+#[derive(Debug)]
+struct Trial {
+    plant: Option<Plant>,
+    outcome: Outcome,
+    /// Head over base where the slowdown is planted; of the worst figure where none is.
+    ratio: f64,
+    /// What is wrong about it.
+    fault: Option<String>,
+    took: Nanos,
+}
+
+/// Builds the revision plainly and with each plant, and judges them. The exit code: 0 when every verdict
+/// was the right one, else 5.
+pub(super) fn run(
+    args: &Args,
+    workshop: &Workshop,
+    revision: &Revision,
+    cores: Cores,
+) -> io::Result<u8> {
+    let build = |plant: Option<Plant>| {
+        let name = plant.map_or_else(String::new, |plant| format!(", slower {plant}"));
+        eprintln!("building {}{name}", revision.label());
+        let order = Order {
+            benches: BENCHES.map(str::to_owned).into(),
+            ends: false,
+            plant,
+        };
+        workshop.build(revision, &order)
+    };
+    let plain = build(None)?;
+    let mut cases = Vec::new();
+    for plant in CASES {
+        let programs = match plant {
+            Some(_) => build(plant)?,
+            None => plain.clone(),
+        };
+        cases.push((plant, subjects(&plain, &programs, cores)?));
+    }
+    let rules = args.rules(ROUNDS);
+    let mut passed = 0;
+    for repetition in 1..=args.repeat {
+        let mut right = true;
+        for (plant, (_stage, benches)) in &cases {
+            let trial = Trial::make(*plant, benches, &rules)?;
+            println!("{repetition:>3}  {trial}");
+            right &= trial.fault.is_none();
+        }
+        passed += u32::from(right);
+    }
+    println!("self-test: {passed} of {} passed", args.repeat);
+    Ok(if passed == args.repeat { 0 } else { 5 })
+}
+
+/// The benches of a case, and where their programs lie.
+fn subjects(plain: &Programs, other: &Programs, cores: Cores) -> io::Result<(Stage, Vec<Bench>)> {
+    let stage = Stage::new()?;
+    let mut benches = Vec::new();
+    for (name, plant) in BENCHES.into_iter().zip([Plant::Scanner, Plant::Engine]) {
+        let (Some(base), Some(head)) = (plain.benches.get(name), other.benches.get(name)) else {
+            return Err(io::Error::other(format!("benches/{name} is not there")));
+        };
+        benches.push(Bench {
+            name: name.to_owned(),
+            programs: stage.place(name, [base, head])?,
+            chosen: BTreeSet::from([plant.figure().to_owned()]),
+            pace: PACE,
+            core: cores.measured,
+        });
+    }
+    Ok((stage, benches))
+}
+
+impl Trial {
+    fn make(plant: Option<Plant>, benches: &[Bench], rules: &Rules) -> io::Result<Self> {
+        let start = MonotonicClock.now();
+        let mut lines = Vec::new();
+        for bench in benches {
+            lines.extend(verdict::settle(bench, rules, &mut |line| {
+                eprintln!("     {line}")
+            })?);
+        }
+        Ok(Self::judge(plant, &lines, MonotonicClock.now() - start))
+    }
+
+    /// Whether the gate said of these figures what is true of them.
+    fn judge(plant: Option<Plant>, lines: &[Line], took: Nanos) -> Self {
+        let outcome = Outcome::of(lines.iter().map(|line| line.verdict));
+        let ratio = |line: &Line| {
+            line.measured
+                .as_ref()
+                .map(|measured| measured.change.median)
+        };
+        let (ratio, fault) = match plant {
+            None => {
+                let worst = lines.iter().filter_map(ratio).fold(0.0, f64::max);
+                let fault = format!("a revision against itself is a {outcome}");
+                (worst, (outcome != Outcome::Pass).then_some(fault))
+            }
+            Some(plant) => {
+                let line = lines.iter().find(|line| line.name == plant.figure());
+                let ratio = line.and_then(ratio).unwrap_or(f64::NAN);
+                let found = line.is_some_and(|line| line.verdict == verdict::Verdict::Regression);
+                let fault = if !PLANTED.contains(&ratio) {
+                    let (low, high) = (PLANTED.start(), PLANTED.end());
+                    Some(format!(
+                        "the plant is wrong: {ratio:.3}, not {low} to {high}"
+                    ))
+                } else if found {
+                    None
+                } else {
+                    Some("the plant was not found".to_owned())
+                };
+                (ratio, fault)
+            }
+        };
+        Self {
+            plant,
+            outcome,
+            ratio,
+            fault,
+            took,
+        }
+    }
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let case = self.plant.map_or_else(
+            || "against itself".to_owned(),
+            |plant| format!("slower {plant}"),
+        );
+        let Self {
+            outcome,
+            ratio,
+            took,
+            ..
+        } = self;
+        let right = self.fault.as_deref().unwrap_or("right");
+        let outcome = outcome.to_string();
+        write!(
+            f,
+            "{case:<15} {ratio:.3}  {outcome:<12}  {:>5.1} s  {right}",
+            took.as_secs_f64()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::statistics::Interval;
+    use super::super::verdict::{Measured, Verdict};
+    use super::*;
+
+    fn line(name: &str, verdict: Verdict, ratio: f64) -> Line {
+        let point = |median| Interval {
+            median,
+            low: median,
+            high: median,
+        };
+        Line {
+            name: name.to_owned(),
+            verdict,
+            measured: Some(Measured {
+                base_ns: 1.0,
+                head_ns: ratio,
+                change: point(ratio),
+                again: point(1.0),
+                rounds: Vec::new(),
+            }),
+            attempts: 1,
+        }
+    }
+
+    #[test]
+    fn only_the_right_verdict_of_a_right_plant_is_right() {
+        use Verdict::{Inconclusive, Pass, Regression};
+        let scanner = Some(Plant::Scanner);
+        for (plant, of_scanner, of_engine, right) in [
+            (None, (Pass, 1.01), (Pass, 0.99), true),
+            (None, (Regression, 1.10), (Pass, 1.0), false),
+            (None, (Inconclusive, 1.0), (Pass, 1.0), false),
+            (scanner, (Regression, 1.15), (Pass, 1.0), true),
+            (scanner, (Regression, 1.15), (Regression, 1.06), true),
+            (scanner, (Pass, 1.15), (Regression, 1.15), false),
+            (scanner, (Inconclusive, 1.15), (Pass, 1.0), false),
+            // A plant that is too small or too large proves nothing.
+            (scanner, (Regression, 1.11), (Pass, 1.0), false),
+            (scanner, (Regression, 1.25), (Pass, 1.0), false),
+            (Some(Plant::Engine), (Pass, 1.0), (Regression, 1.15), true),
+        ] {
+            let lines = [
+                line(Plant::Scanner.figure(), of_scanner.0, of_scanner.1),
+                line(Plant::Engine.figure(), of_engine.0, of_engine.1),
+            ];
+            let trial = Trial::judge(plant, &lines, Nanos::ZERO);
+            assert_eq!(trial.fault.is_none(), right, "{trial}");
+        }
+        let missing = Trial::judge(scanner, &[], Nanos::ZERO);
+        assert!(
+            missing.to_string().contains("the plant is wrong"),
+            "{missing}"
+        );
+    }
+}
