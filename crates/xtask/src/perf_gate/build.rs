@@ -17,8 +17,44 @@ use super::revision::{Revision, Sources};
 /// The bench program of instruction counts: it is run under valgrind and not by criterion.
 pub(crate) const COUNTS: &str = "instructions";
 
-/// The source of the program `ridgeline`, as cargo names it to the compiler.
-const PROGRAM: &str = "crates/cli/main.rs";
+/// The sources of the program `ridgeline` and of what only it and no bench program needs, as cargo names them to
+/// the compiler.
+const NEEDLESS: &str = "crates/cli/main.rs|mock-server/src/lib.rs\
+                        |crates/net-epoll/src/lib.rs|crates/net-uring/src/lib.rs";
+
+/// The profile of all that is built, the same for every revision, whether it knows of it or not.
+///
+/// Optimised as a release, but each crate by itself: to optimise a program as a whole takes many minutes for
+/// each of a dozen, and the gate compares programs that are made alike. One unit a crate, so that a change does
+/// not move functions from one to another. A panic unwinds because that of a bench program must: else all
+/// dependencies would be built in two ways.
+const PROFILE: &str = "gate";
+const PROFILE_SETTINGS: [&str; 5] = [
+    "inherits=\"release\"",
+    "lto=\"off\"",
+    "codegen-units=1",
+    "panic=\"unwind\"",
+    "debug=false",
+];
+
+/// What runs before or after a load, if at all: to optimise it takes most of the time of a build, and changes
+/// nothing that is measured.
+const ASIDE: [&str; 14] = [
+    "aho-corasick",
+    "clap_builder",
+    "daachorse",
+    "encoding_rs",
+    "fancy-regex",
+    "granit-parser",
+    "rayon",
+    "regex-automata",
+    "regex-syntax",
+    "ridgeline-mock-server",
+    "schemars",
+    "serde-saphyr",
+    "tiktoken-rs",
+    "tokenizers",
+];
 
 /// Where programs are built and kept.
 #[derive(Debug)]
@@ -27,7 +63,7 @@ pub(crate) struct Workshop {
     pub(crate) root: PathBuf,
     /// `target/perf-gate`.
     pub(crate) folder: PathBuf,
-    /// Versions of the compiler and of cargo, which a build depends on.
+    /// Versions of the compiler and of cargo, and the profile, which a build depends on.
     toolchain: String,
 }
 
@@ -47,6 +83,8 @@ pub(crate) struct Order {
 pub(crate) struct Programs {
     /// What the builds were made with.
     toolchain: String,
+    /// Whether the bench programs are all that the revision has.
+    complete: bool,
     /// Bench programs by name.
     pub(crate) benches: BTreeMap<String, PathBuf>,
     pub(crate) ridgeline: Option<PathBuf>,
@@ -65,7 +103,8 @@ impl Workshop {
             let output = Command::new(&program).arg("-vV").output()?;
             Ok::<_, io::Error>(String::from_utf8_lossy(&output.stdout).into_owned())
         };
-        let toolchain = version("rustc", "RUSTC")? + &version("cargo", "CARGO")?;
+        let toolchain = [version("rustc", "RUSTC")?, version("cargo", "CARGO")?].concat()
+            + &settings().join(" ");
         Ok(Self {
             root,
             folder,
@@ -99,6 +138,7 @@ impl Workshop {
         };
         let mut programs = Programs {
             toolchain: self.toolchain.clone(),
+            complete: order.benches.is_empty(),
             ..Programs::default()
         };
         for (name, path) in &built.benches {
@@ -124,7 +164,9 @@ impl Workshop {
             .chain(&programs.bare_server);
         let there = paths.all(|path| path.is_file());
         let has = |name: &String| programs.benches.contains_key(name);
-        let enough = order.benches.iter().all(has)
+        let all = programs.complete || !order.benches.is_empty();
+        let enough = all
+            && order.benches.iter().all(has)
             && (!order.ends || programs.ridgeline.is_some() && programs.bare_server.is_some());
         (there && enough && programs.toolchain == self.toolchain).then_some(programs)
     }
@@ -148,18 +190,10 @@ impl Workshop {
         }
         if order.ends {
             let mut cargo = self.cargo(source, order)?;
-            cargo.args([
-                "build",
-                "--profile",
-                "bench",
-                "--package",
-                "ridgeline",
-                "--bin",
-                "ridgeline",
-            ]);
+            cargo.args(["build", "--package", "ridgeline", "--bin", "ridgeline"]);
             programs.take(&artefacts(&mut cargo)?);
             let mut cargo = self.cargo(source, order)?;
-            cargo.args(["build", "--profile", "bench", "--package", "ridgeline-perf"]);
+            cargo.args(["build", "--package", "ridgeline-perf"]);
             cargo.args(["--bin", "bare-server"]);
             programs.take(&artefacts(&mut cargo)?);
         }
@@ -178,13 +212,13 @@ impl Workshop {
     }
 
     /// A compiler for builds of which only bench programs are run. Cargo builds the program `ridgeline`
-    /// along with them, which takes longer than all else: an empty one stands in.
+    /// along with them, which takes longer than all else: empty sources stand in.
     ///
     /// With a plant it sets that one's `cfg`. By cargo's setting for the workspace's own crates it is for
     /// these alone, so that dependencies need not be built again, as flags for all crates would make them.
     fn wrapper(&self, plant: Option<Plant>) -> io::Result<PathBuf> {
         let empty = self.folder.join("empty.rs");
-        fs::write(&empty, "//! Nothing.\nfn main() {}\n")?;
+        renew(&empty, "//! Nothing.\n#![allow(dead_code)]\nfn main() {}\n")?;
         let (name, flag) = match plant {
             Some(plant) => (
                 format!("rustc-planting-{plant}"),
@@ -197,16 +231,24 @@ impl Workshop {
             "#!/bin/sh\n\
              for argument do\n\
              shift\n\
-             [ \"$argument\" != {PROGRAM} ] || argument='{}'\n\
+             case \"$argument\" in {NEEDLESS}) argument='{}' ;; esac\n\
              set -- \"$@\" \"$argument\"\n\
              done\n\
              exec \"$@\"{flag}\n",
             empty.display(),
         );
-        fs::write(&path, script)?;
+        renew(&path, &script)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         Ok(path)
     }
+}
+
+/// Writes a file unless it is as wanted: what was built from it is then still good.
+fn renew(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read_to_string(path).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    fs::write(path, text)
 }
 
 impl Programs {
@@ -255,7 +297,19 @@ fn bench_targets(source: &Path) -> io::Result<Vec<String>> {
 }
 
 fn artefacts(cargo: &mut Command) -> io::Result<String> {
+    cargo.args(["--profile", PROFILE]);
+    for setting in settings() {
+        cargo.args(["--config", &setting]);
+    }
     output(cargo.args(["--locked", "--message-format", "json-render-diagnostics"]))
+}
+
+/// The profile, as cargo is told of it.
+fn settings() -> Vec<String> {
+    let aside = ASIDE.map(|package| format!("package.{package}.opt-level=0"));
+    let all = PROFILE_SETTINGS.into_iter().map(str::to_owned).chain(aside);
+    all.map(|setting| format!("profile.{PROFILE}.{setting}"))
+        .collect()
 }
 
 fn cargo(source: &Path) -> Command {
@@ -282,6 +336,8 @@ fn output(command: &mut Command) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use super::*;
 
     fn workshop(folder: &Path) -> Workshop {
@@ -344,11 +400,34 @@ mod tests {
             None
         );
         assert_eq!(workshop.built(&list, &order(&["scanner"], true)), None);
+        assert_eq!(
+            workshop.built(&list, &order(&[], false)),
+            None,
+            "all of them"
+        );
         workshop.toolchain = "1.96".to_owned();
         assert_eq!(workshop.built(&list, &order(&["scanner"], false)), None);
         workshop.toolchain = "1.95".to_owned();
         fs::remove_file(&program).unwrap();
         assert_eq!(workshop.built(&list, &order(&["scanner"], false)), None);
+    }
+
+    #[test]
+    fn a_file_that_is_as_wanted_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        renew(&path, "text").unwrap();
+        let long_ago = UNIX_EPOCH + Duration::from_secs(1);
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(long_ago)
+            .unwrap();
+        renew(&path, "text").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), long_ago);
+        renew(&path, "other").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "other");
     }
 
     #[test]
@@ -364,6 +443,8 @@ mod tests {
             "--edition a b --cfg ridgeline_planted=\"scanner\"\n"
         );
         let empty = folder.path().join("empty.rs").display().to_string();
-        assert_eq!(said(None, &[PROGRAM, "x"]), format!("{empty} x\n"));
+        for needless in NEEDLESS.split('|') {
+            assert_eq!(said(None, &[needless, "x"]), format!("{empty} x\n"));
+        }
     }
 }
