@@ -60,13 +60,17 @@ impl Requests {
     }
 
     /// A slowdown for the gate to find (perf/METHOD.md): a request's head is written more often than
-    /// it is sent.
+    /// it is sent, by as many percent as the gate says.
     #[cfg(ridgeline_planted = "engine")]
     fn write_again(&self, head: &mut Vec<u8>, index: u64, sample: u32) {
         use std::hint::black_box;
-        const TIMES: u32 = 4;
+        static PERCENT: std::sync::LazyLock<u64> = std::sync::LazyLock::new(|| {
+            let said = std::env::var("RIDGELINE_PLANT_PERCENT");
+            said.map_or(0, |said| said.parse().unwrap_or(0))
+        });
         let length = self.bodies[sample as usize].len() as u64;
-        for _ in 0..TIMES {
+        let times = (index + 1) * *PERCENT / 100 - index * *PERCENT / 100;
+        for _ in 0..times {
             self.template
                 .write_head(index, length, black_box(&mut *head));
         }

@@ -86,12 +86,16 @@ impl Exchange {
     }
 
     /// A slowdown for the gate to find (perf/METHOD.md): the first part of a run of chunks is scanned
-    /// once more than is needed.
+    /// once more than is needed, as many percent of it as the gate says.
     #[cfg(ridgeline_planted = "scanner")]
     fn scan_again(&self, http: &ResponseDecoder, input: &[u8]) {
         use std::hint::black_box;
-        const SHARE_PERCENT: usize = 16;
-        let mut share = black_box(&input[..input.len() / 100 * SHARE_PERCENT]);
+        static PERCENT: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
+            let said = std::env::var("RIDGELINE_PLANT_PERCENT");
+            said.map_or(0, |said| said.parse().unwrap_or(0))
+        });
+        let share = input.len() * PERCENT.min(100) / 100;
+        let mut share = black_box(&input[..share]);
         http.take_chunks(
             &mut share,
             |data| matches!(self.template.matches(data), Some(found) if found.bytes == data.len()),

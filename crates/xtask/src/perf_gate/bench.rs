@@ -9,6 +9,7 @@ use std::process::Command;
 use ridgeline_clock::Nanos;
 use serde::Deserialize;
 
+use super::plant;
 use super::process;
 use super::statistics::quantile;
 use super::subject::{Arm, Readings, Subject};
@@ -37,6 +38,8 @@ pub(crate) struct Bench {
     /// The benchmarks that are run; all of the program's where there are none.
     pub(crate) chosen: BTreeSet<String>,
     pub(crate) pace: Pace,
+    /// How large the slowdown is that the head's program has planted.
+    pub(crate) plant_percent: Option<u32>,
     pub(crate) core: usize,
 }
 
@@ -57,6 +60,9 @@ impl Subject for Bench {
             .args(["--warm-up-time", &seconds(self.pace.warm_up)])
             .args(["--measurement-time", &seconds(self.pace.measurement)])
             .env("CRITERION_HOME", home.path());
+        if let (Arm::Head, Some(percent)) = (arm, self.plant_percent) {
+            command.env(plant::PERCENT, percent.to_string());
+        }
         let only = if only.is_empty() { &self.chosen } else { only };
         if !only.is_empty() {
             command.arg(filter(only));

@@ -236,6 +236,7 @@ fn benches(
             programs: stage.place(name, [of_base, of_head])?,
             chosen: BTreeSet::new(),
             pace,
+            plant_percent: None,
             core: cores.measured,
         }));
     }

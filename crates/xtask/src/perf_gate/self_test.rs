@@ -10,6 +10,8 @@ use super::bench::{Bench, Pace};
 use super::build::{Order, Programs, Workshop};
 use super::plant::Plant;
 use super::revision::Revision;
+use super::statistics::quantile;
+use super::subject;
 use super::verdict::{self, Line, Outcome, Rules};
 use super::{Args, Cores, Stage};
 
@@ -18,6 +20,13 @@ const BENCHES: [&str; 2] = ["scanner", "engine"];
 
 /// A planted slowdown is to be about 15 %: less might be missed with reason, more would be no test.
 const PLANTED: std::ops::RangeInclusive<f64> = 1.12..=1.20;
+
+/// What it is made to be.
+const AIM: f64 = 0.15;
+
+/// How far from the aim is near enough, and how often it is tried: the gate measures no better.
+const NEAR: f64 = 0.01;
+const TRIES: u32 = 4;
 
 /// A benchmark in one run: two of them, often.
 const PACE: Pace = Pace {
@@ -61,6 +70,7 @@ pub(super) fn run(
         };
         workshop.build(revision, &order)
     };
+    let rules = args.rules(ROUNDS);
     let plain = build(None)?;
     let mut cases = Vec::new();
     for plant in CASES {
@@ -68,9 +78,16 @@ pub(super) fn run(
             Some(_) => build(plant)?,
             None => plain.clone(),
         };
-        cases.push((plant, subjects(&plain, &programs, cores)?));
+        let (stage, mut benches) = subjects(&plain, &programs, cores)?;
+        for bench in &mut benches {
+            if let Some(plant) = plant
+                && bench.chosen.contains(plant.figure())
+            {
+                size(bench, plant, rules.rounds)?;
+            }
+        }
+        cases.push((plant, (stage, benches)));
     }
-    let rules = args.rules(ROUNDS);
     let mut passed = 0;
     for repetition in 1..=args.repeat {
         let mut right = true;
@@ -98,10 +115,48 @@ fn subjects(plain: &Programs, other: &Programs, cores: Cores) -> io::Result<(Sta
             programs: stage.place(name, [base, head])?,
             chosen: BTreeSet::from([plant.figure().to_owned()]),
             pace: PACE,
+            plant_percent: None,
             core: cores.measured,
         });
     }
     Ok((stage, benches))
+}
+
+/// Makes the plant of a bench as large as it is meant to be: the machine, and what else the code does, decide what it
+/// costs. Whether it is shows in every trial.
+fn size(bench: &mut Bench, plant: Plant, rounds: u32) -> io::Result<()> {
+    let mut percent = plant.percent();
+    for _ in 0..TRIES {
+        bench.plant_percent = Some(percent);
+        let measured = subject::measure(bench, rounds, &BTreeSet::new())?;
+        let rounds = measured.of_both.get(plant.figure());
+        let ratios = rounds.into_iter().flatten().map(|round| round.ratio);
+        let ratio = quantile(ratios.collect(), 0.5);
+        println!("     slower {plant}: with {percent} % of its work again {ratio:.3}");
+        match resized(percent, ratio) {
+            Some(better) => percent = better,
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+/// The size that comes nearer, if this one is not near enough: the slowdown grows with it. Within bounds, as a
+/// ratio may be noise.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between 1 and ten times a small number"
+)]
+fn resized(percent: u32, ratio: f64) -> Option<u32> {
+    let slowdown = ratio - 1.0;
+    if (slowdown - AIM).abs() <= NEAR {
+        return None;
+    }
+    // A ratio of 1 or less, or none at all, tells no more than that it is too small.
+    let factor = (AIM / slowdown.max(0.0)).clamp(0.2, 3.0);
+    let better = ((f64::from(percent) * factor).round() as u32).max(1);
+    (better != percent).then_some(better)
 }
 
 impl Trial {
@@ -202,6 +257,24 @@ mod tests {
                 rounds: Vec::new(),
             }),
             attempts: 1,
+        }
+    }
+
+    #[test]
+    fn a_plant_is_resized_until_it_is_near_enough() {
+        for (percent, ratio, better) in [
+            (16, 1.15, None),
+            (16, 1.159, None),
+            (16, 1.10, Some(24)),
+            (400, 1.30, Some(200)),
+            // Too small to show.
+            (16, 1.0, Some(48)),
+            (16, 0.97, Some(48)),
+            (16, f64::NAN, Some(48)),
+            (100, 9.0, Some(20)),
+            (1, 1.5, None),
+        ] {
+            assert_eq!(resized(percent, ratio), better, "{percent} {ratio}");
         }
     }
 
