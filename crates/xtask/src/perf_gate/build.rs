@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plant::Plant;
-use super::revision::{Revision, Sources};
+use super::revision::{self, Revision};
 
 /// The bench program of instruction counts: it is run under valgrind and not by criterion.
 pub(crate) const COUNTS: &str = "instructions";
@@ -126,8 +126,8 @@ impl Workshop {
         {
             return Ok(programs);
         }
-        let sources = Sources::check_out(&self.root, revision, &self.folder.join("source"))?;
-        let built = self.compile(&sources.folder, order)?;
+        let source = revision::check_out(&self.root, revision, &self.folder.join("source"))?;
+        let built = self.compile(&source, order)?;
         fs::create_dir_all(&kept)?;
         let keep = |path: &PathBuf, name: &str| {
             let copy = kept.join(name);

@@ -68,52 +68,23 @@ impl Revision {
     }
 }
 
-/// Sources that can be built.
-#[derive(Debug)]
-pub(crate) struct Sources {
-    pub(crate) folder: PathBuf,
-    /// The repository whose work tree the folder is, to be taken out of its list in the end.
-    added_to: Option<PathBuf>,
-}
-
-impl Sources {
-    /// Checks a revision out beside the repository's own work tree, or takes that one. `folder` should be
-    /// the same each time: what was built from it before is then still good.
-    pub(crate) fn check_out(root: &Path, revision: &Revision, folder: &Path) -> io::Result<Self> {
-        let Revision::Commit(commit) = revision else {
-            return Ok(Self {
-                folder: root.to_owned(),
-                added_to: None,
-            });
-        };
-        // One that an interrupted run left there.
-        remove(root, folder);
-        let name = folder.display().to_string();
-        git(
-            root,
-            &["worktree", "add", "--force", "--detach", &name, commit],
-        )?;
-        Ok(Self {
-            folder: folder.to_owned(),
-            added_to: Some(root.to_owned()),
-        })
+/// The folder with a revision's files: the work tree itself, or else `folder`.
+///
+/// That one is a clone, which has its objects from this repository and is not known to it. It stays, since files that
+/// are the same in the next revision are left alone, and what was built from them before is then still good.
+pub(crate) fn check_out(root: &Path, revision: &Revision, folder: &Path) -> io::Result<PathBuf> {
+    let Revision::Commit(commit) = revision else {
+        return Ok(root.to_owned());
+    };
+    if !folder.join(".git").exists() {
+        let [from, to] = [root, folder].map(|path| path.display().to_string());
+        let clone = ["clone", "--quiet", "--shared", "--no-checkout", &from, &to];
+        git(root, &clone)?;
     }
-}
-
-impl Drop for Sources {
-    fn drop(&mut self) {
-        if let Some(root) = &self.added_to {
-            remove(root, &self.folder);
-        }
-    }
-}
-
-/// Removes a work tree, if it is one.
-fn remove(root: &Path, folder: &Path) {
-    let name = folder.display().to_string();
-    // Nothing could be done about a failure; the next run tries again.
-    let _ = git(root, &["worktree", "remove", "--force", &name]);
-    let _ = git(root, &["worktree", "prune"]);
+    let checkout = ["checkout", "--quiet", "--force", "--detach", commit];
+    git(folder, &checkout)?;
+    git(folder, &["clean", "--quiet", "-ffdx"])?;
+    Ok(folder.to_owned())
 }
 
 /// The folder of the work tree that this process runs in.
@@ -200,23 +171,42 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_checked_out_again_and_go_away() {
+    fn revisions_are_checked_out_one_after_another() {
         let folder = repository();
+        let root = folder.path();
         let place = tempfile::tempdir().unwrap();
         let at = place.path().join("source");
-        let first = Revision::commit(folder.path(), "HEAD^").unwrap();
-        let sources = Sources::check_out(folder.path(), &first, &at).unwrap();
-        assert_eq!(
-            fs::read_to_string(sources.folder.join("file")).unwrap(),
-            "first"
-        );
-        std::mem::forget(sources);
-        let again = Sources::check_out(folder.path(), &first, &at).unwrap();
-        drop(again);
+        let read = || fs::read_to_string(at.join("file")).unwrap();
+        let check_out = |name: &str| {
+            let commit = Revision::commit(root, name).unwrap();
+            assert_eq!(check_out(root, &commit, &at).unwrap(), at);
+        };
+        check_out("HEAD^");
+        assert_eq!(read(), "first");
+        fs::write(at.join("left"), "by a build").unwrap();
+        check_out("HEAD");
+        assert_eq!(read(), "second");
+        assert!(!at.join("left").exists());
+
+        // Made after the clone; what it leaves as it was is not written again.
+        let modified = || fs::metadata(at.join("file")).unwrap().modified().unwrap();
+        let before = modified();
+        fs::write(root.join("more"), "third").unwrap();
+        git(root, &["add", "more"]).unwrap();
+        git(root, &["commit", "--quiet", "--message", "third"]).unwrap();
+        check_out("HEAD");
+        assert!(at.join("more").exists());
+        assert_eq!(modified(), before);
+        let trees = git(root, &["worktree", "list", "--porcelain"]).unwrap();
+        assert_eq!(trees.matches("worktree ").count(), 1, "{trees}");
+    }
+
+    #[test]
+    fn the_work_tree_is_taken_as_it_is() {
+        let folder = repository();
+        let at = folder.path().join("elsewhere");
+        let own = check_out(folder.path(), &Revision::WorkingTree, &at).unwrap();
+        assert_eq!(own, folder.path());
         assert!(!at.exists());
-        let own = Sources::check_out(folder.path(), &Revision::WorkingTree, &at).unwrap();
-        assert_eq!(own.folder, folder.path());
-        drop(own);
-        assert!(folder.path().join("file").exists());
     }
 }
