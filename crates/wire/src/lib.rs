@@ -30,3 +30,4 @@ pub mod sse;
 
 #[cfg(test)]
 mod mutate;
+mod pace;

@@ -13,6 +13,7 @@
 //! response (6.3); both in a request are refused.
 
 mod chunked;
+mod familiar;
 mod framing;
 mod head;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod request;
 mod response;
 mod template;
 
+pub use familiar::FamiliarHead;
 pub use request::{RequestDecoder, RequestError, RequestHead, RequestPart};
 pub use response::{Ended, ResponseDecoder};
 pub use template::{Method, RequestOptions, RequestTemplate, TemplateError};

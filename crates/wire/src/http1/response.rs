@@ -1,6 +1,7 @@
 use memchr::memchr;
 
 use super::chunked::{Chunked, Piece};
+use super::familiar::FamiliarHead;
 use super::framing::{Coding, Framing, Length};
 use super::head::{self, Guard};
 use super::{ContentKind, Head, HttpError, HttpErrorKind, Part};
@@ -72,12 +73,20 @@ enum Line {
 
 /// What is remembered of the head in progress, and its status afterwards.
 #[derive(Clone, Copy, Debug, Default)]
-struct Fields {
+pub(super) struct Fields {
     /// 0 until the status line was read.
     status: u16,
     http10: bool,
     content: ContentKind,
     framing: Framing,
+}
+
+impl Fields {
+    /// The same with a Content-Length of `bytes`.
+    pub(super) const fn with_length(mut self, bytes: u64) -> Self {
+        self.framing.length = Length::Bytes(bytes);
+        self
+    }
 }
 
 /// How a connection's end left its response.
@@ -153,6 +162,51 @@ impl ResponseDecoder {
                 .map_err(|kind| self.fail(kind)),
             State::Failed(error) => Err(*error),
         }
+    }
+
+    /// The same as [`ResponseDecoder::next`], but a head that `familiar` knows is not parsed, and one that
+    /// is parsed becomes what it knows.
+    ///
+    /// # Errors
+    /// Those of [`ResponseDecoder::next`].
+    #[inline]
+    pub fn next_familiar<'a>(
+        &mut self,
+        familiar: &mut FamiliarHead,
+        input: &mut &'a [u8],
+        carry: &mut Carry,
+        pool: &mut CarryPool,
+    ) -> Result<Option<Part<'a>>, HttpError> {
+        if matches!(self.state, State::StatusLine) && self.head_bytes == 0 && carry.is_empty() {
+            return self.first_head(familiar, input, carry, pool);
+        }
+        self.next(input, carry, pool)
+    }
+
+    /// The next part at the first byte of a response.
+    #[inline(never)]
+    fn first_head<'a>(
+        &mut self,
+        familiar: &mut FamiliarHead,
+        input: &mut &'a [u8],
+        carry: &mut Carry,
+        pool: &mut CarryPool,
+    ) -> Result<Option<Part<'a>>, HttpError> {
+        if let Some((fields, bytes)) = familiar.matches(input)
+            && bytes <= self.head_bytes_max
+        {
+            (self.head, self.head_bytes) = (fields, bytes);
+            *input = &input[bytes..];
+            let head = self.end_head().map_err(|kind| self.fail(kind))?;
+            return Ok(head.map(Part::Head));
+        }
+        let before = *input;
+        let part = self.next(input, carry, pool)?;
+        // All of the head lies in this read, and nothing else does, if no interim response came first.
+        if let (Some(Part::Head(_)), 0) = (part, self.interim) {
+            familiar.learn(&before[..before.len() - input.len()], self.head);
+        }
+        Ok(part)
     }
 
     /// Takes HTTP chunks that lie whole at the head of `input`, as long as `take` wants their data:

@@ -39,13 +39,26 @@ fn decode(reads: &[&[u8]]) -> Seen {
 }
 
 fn decode_with(decoder: &mut ResponseDecoder, reads: &[&[u8]]) -> Seen {
+    decode_by(decoder, reads, ResponseDecoder::next)
+}
+
+/// The same by another way to the next part.
+fn decode_by<N>(decoder: &mut ResponseDecoder, reads: &[&[u8]], mut next: N) -> Seen
+where
+    N: for<'a> FnMut(
+        &mut ResponseDecoder,
+        &mut &'a [u8],
+        &mut Carry,
+        &mut CarryPool,
+    ) -> Result<Option<Part<'a>>, HttpError>,
+{
     let (mut carry, mut pool) = (Carry::new(32), CarryPool::new(2048));
     let mut seen = Seen::default();
     for (index, read) in reads.iter().enumerate() {
         let mut input = *read;
         loop {
             let before = input.len();
-            match decoder.next(&mut input, &mut carry, &mut pool) {
+            match next(decoder, &mut input, &mut carry, &mut pool) {
                 Ok(Some(Part::Head(head))) => {
                     assert!(input.len() < before && carry.is_empty() && seen.head.is_none());
                     seen.head = Some(head);
@@ -65,13 +78,13 @@ fn decode_with(decoder: &mut ResponseDecoder, reads: &[&[u8]]) -> Seen {
                         left,
                         reusable: decoder.reusable(),
                     };
-                    assert_eq!(decoder.next(&mut input, &mut carry, &mut pool), Ok(None));
+                    assert_eq!(next(decoder, &mut input, &mut carry, &mut pool), Ok(None));
                     return seen;
                 }
                 Ok(None) => break assert!(input.is_empty()),
                 Err(error) => {
                     seen.end = End::Error(error);
-                    assert_eq!(decoder.next(&mut input, &mut carry, &mut pool), Err(error));
+                    assert_eq!(next(decoder, &mut input, &mut carry, &mut pool), Err(error));
                     assert!(!decoder.reusable());
                     return seen;
                 }
@@ -614,5 +627,142 @@ fn mutated_responses_match_the_oracle() {
         if std::panic::catch_unwind(|| check(&stream, &mut rng.clone())).is_err() {
             panic!("seed {seed}: {}", stream.escape_ascii());
         }
+    });
+}
+
+/// What the decoder says of `reads` when it knows the head of `known`.
+fn decode_knowing(known: &[u8], reads: &[&[u8]]) -> Seen {
+    let mut familiar = FamiliarHead::new(HEAD_BYTES_MAX);
+    let mut decoder = ResponseDecoder::new(HEAD_BYTES_MAX);
+    let mut decode = |reads: &[&[u8]]| {
+        decoder.start();
+        decode_by(&mut decoder, reads, |decoder, input, carry, pool| {
+            decoder.next_familiar(&mut familiar, input, carry, pool)
+        })
+    };
+    decode(&[known]);
+    decode(reads)
+}
+
+/// A head with values that may differ, for each of which there is another one.
+fn with_values(length: &str, date: &str, id: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length:\t{length} \r\nContent-Type: application/json\r\n\
+         X-REQUEST-ID:{id}\r\n\r\n0123456789"
+    )
+    .into_bytes()
+}
+
+#[test]
+fn familiar_heads_are_known_by_their_bytes() {
+    let known = with_values("10", "Mon, 01 Jan 2024 00:00:00 GMT", "rl-1");
+    let mut decoder = ResponseDecoder::new(HEAD_BYTES_MAX);
+    let (mut carry, mut pool) = (Carry::new(32), CarryPool::new(2048));
+    let mut familiar = FamiliarHead::new(HEAD_BYTES_MAX);
+    decoder.start();
+    let mut input = known.as_slice();
+    let part = decoder.next_familiar(&mut familiar, &mut input, &mut carry, &mut pool);
+    assert!(matches!(part, Ok(Some(Part::Head(_)))));
+    for (length, date, id, is_known) in [
+        ("10", "Mon, 01 Jan 2024 00:00:00 GMT", "rl-1", true),
+        ("7", "Tue, 02 Jan 2024 11:22:33 GMT", "rl-2", true),
+        ("0009", "Mon, 01 Jan 2024 00:00:00 GMT", "::,;", true),
+        (
+            "9999999999999999999",
+            "Mon, 01 Jan 2024 00:00:00 GMT",
+            "rl-1",
+            true,
+        ),
+        (
+            "10000000000000000000",
+            "Mon, 01 Jan 2024 00:00:00 GMT",
+            "rl-1",
+            false,
+        ),
+        ("", "Mon, 01 Jan 2024 00:00:00 GMT", "rl-1", false),
+        ("-1", "Mon, 01 Jan 2024 00:00:00 GMT", "rl-1", false),
+        ("1,1", "Mon, 01 Jan 2024 00:00:00 GMT", "rl-1", false),
+        ("10", "Mon, 1 Jan 2024 00:00:00 GMT", "rl-1", false),
+        ("10", "Mon, 01 Jan 2024 00:00:00 GMT", "rl-12", false),
+        ("10", "Mon, 01 Jan 2024 00:00:0\r\nA:b", "rl-1", false),
+        ("10", "Mon, 01 Jan 2024 00:00:00\0GMT", "rl-1", false),
+    ] {
+        let head = with_values(length, date, id);
+        assert_eq!(
+            familiar.matches(&head).is_some(),
+            is_known,
+            "{length} {date} {id}"
+        );
+        assert_eq!(decode_knowing(&known, &[&head]), decode(&[&head]));
+        let shorter = &head[..head.len() - 11];
+        assert!(
+            familiar.matches(shorter).is_none(),
+            "the blank line is not whole"
+        );
+    }
+    assert!(familiar.matches(complete()[0].0).is_none());
+}
+
+#[test]
+fn a_familiar_head_says_what_the_parser_says_at_every_split() {
+    let mut heads: Vec<Vec<u8>> = complete().iter().map(|(bytes, _)| bytes.to_vec()).collect();
+    heads.extend(WRONG.iter().map(|(bytes, ..)| bytes.to_vec()));
+    heads.push(with_values("10", "Mon, 01 Jan 2024 00:00:00 GMT", "rl-1"));
+    heads.push(with_values("9", "Tue, 02 Jan 2024 00:00:00 GMT", "rl-2"));
+    for known in &heads {
+        for bytes in heads.iter().chain([known]) {
+            assert_eq!(decode_knowing(known, &[bytes]), decode(&[bytes]));
+        }
+        for at in 0..=known.len() {
+            let reads = [&known[..at], &known[at..]];
+            assert_eq!(
+                decode_knowing(known, &reads),
+                decode(&reads),
+                "split at {at}"
+            );
+        }
+    }
+}
+
+#[test]
+fn mutated_familiar_heads_say_what_the_parser_says() {
+    let first = with_values("10", "Mon, 01 Jan 2024 00:00:00 GMT", "rl-1");
+    let second = with_values("8", "Tue, 02 Jan 2024 00:00:00 GMT", "rl-2");
+    let whole: Vec<&[u8]> = complete().iter().map(|(bytes, _)| *bytes).collect();
+    let tokens: [&[u8]; 9] = [
+        b"\r\n",
+        b"\n",
+        b" ",
+        b"Content-Length: 3\r\n",
+        b"Date: x\r\n",
+        b"7",
+        b"\t",
+        b":",
+        b"\0",
+    ];
+    mutate::rounds(3_000, |seed, rng| {
+        let mut corpus: Vec<&[u8]> = vec![&first, &second];
+        if rng.below(3) == 0 {
+            corpus.extend(&whole);
+        }
+        let known = if rng.below(2) == 0 {
+            rng.choose(&corpus).to_vec()
+        } else {
+            mutate::mutated(rng, &corpus, &tokens)
+        };
+        let bytes = mutate::mutated(rng, &[&known, &first], &tokens);
+        let reads = if rng.below(2) == 0 {
+            vec![bytes.as_slice()]
+        } else {
+            mutate::reads(rng, &bytes)
+        };
+        let (seen, want) = (decode_knowing(&known, &reads), decode(&reads));
+        assert_eq!(
+            seen,
+            want,
+            "seed {seed}: {} after {}",
+            bytes.escape_ascii(),
+            known.escape_ascii()
+        );
     });
 }
