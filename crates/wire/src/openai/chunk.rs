@@ -212,6 +212,17 @@ impl<'a> Chunk<'a> {
         }
     }
 
+    /// The object has choice 0 once, with text in one string, and neither reasoning nor a tool call.
+    pub(super) fn is_text_alone(&self) -> bool {
+        let first = &self.choices.first;
+        let no_calls = matches!(first.tool_calls, None | Some(b"[]"));
+        !self.error
+            && self.choices.count == 1
+            && matches!(first.text, Content::Text(_))
+            && first.reasoning.is_none()
+            && no_calls
+    }
+
     fn each_choice(&self, mut take: impl FnMut(&Choice<'a>)) {
         if self.choices.count == 1 {
             return take(&self.choices.first);

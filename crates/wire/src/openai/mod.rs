@@ -2,7 +2,8 @@
 //! for completions.
 //!
 //! [`Chunk::parse`] reads one object in one pass without copying. [`Template`] recognises that an
-//! event differs from an earlier one only in its text, so that it need not be parsed at all.
+//! event differs from an earlier one only in its text, so that it need not be parsed at all;
+//! [`FamiliarBody`] the same of a whole body, whose counts may differ too.
 //!
 //! The rules, where answers of real servers differ:
 //!
@@ -31,6 +32,7 @@ mod template;
 mod tests;
 mod text;
 mod tools;
+mod whole;
 
 pub use chunk::{Chunk, Slot, Usage};
 pub use json::{DEPTH_MAX, JsonError};
@@ -39,6 +41,7 @@ pub use reason::{FinishReason, OtherReason};
 pub use template::{Match, Template};
 pub use text::Text;
 pub use tools::{ToolCall, ToolCalls};
+pub use whole::{FamiliarBody, Said};
 
 /// Which of the two APIs is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

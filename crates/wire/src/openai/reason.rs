@@ -44,6 +44,9 @@ impl FinishReason {
     /// The reason in a JSON string.
     #[must_use]
     pub fn of(text: Text<'_>) -> Self {
+        if let Some(reason) = Self::known(text.raw()) {
+            return reason;
+        }
         let mut other = OtherReason {
             len: 0,
             bytes: [0; OtherReason::BYTES_MAX],
@@ -51,14 +54,19 @@ impl FinishReason {
         let len = text.decode_start(&mut other.bytes);
         other.bytes[len..].fill(0);
         other.len = u8::try_from(len).unwrap_or(0);
-        match &other.bytes[..len] {
+        Self::known(&other.bytes[..len]).unwrap_or(Self::Other(other))
+    }
+
+    /// A word that the API names. None of them has an escape.
+    fn known(word: &[u8]) -> Option<Self> {
+        Some(match word {
             b"stop" => Self::Stop,
             b"length" => Self::Length,
             b"tool_calls" => Self::ToolCalls,
             b"content_filter" => Self::ContentFilter,
             b"function_call" => Self::FunctionCall,
-            _ => Self::Other(other),
-        }
+            _ => return None,
+        })
     }
 
     /// The server's word.

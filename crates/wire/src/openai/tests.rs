@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::oracle::{self, Said};
-use super::{Chunk, EndpointType, FinishReason, Slot, Template, ToolCalls};
+use super::{Chunk, EndpointType, FamiliarBody, FinishReason, Slot, Template, ToolCalls};
 
 /// Documents that look like answers, from a seed: known keys in any order and number, values of
 /// the expected kind or of any other, white space and escapes where JSON allows them.
@@ -271,6 +271,83 @@ impl Writer {
         ]);
     }
 
+    /// A whole body as servers write it, seldom with a member that they do not write.
+    fn answer(&mut self) {
+        self.push("{\"id\":");
+        self.string();
+        self.seldom(&[",\"object\":\"error\"", ",\"error\":1", ",\"id\":\"2\""]);
+        self.push(",\"created\":");
+        self.count();
+        self.push(",\"choices\":[{");
+        self.seldom(&["\"index\":0,", "\"index\":1,"]);
+        self.seldom(&["\"delta\":null,", "\"delta\":{},", "\"text\":\"t\","]);
+        self.push("\"message\":{\"role\":\"assistant\",\"content\":");
+        self.string();
+        self.seldom(&[",\"tool_calls\":[]", ",\"tool_calls\":[{}]"]);
+        self.seldom(&[
+            ",\"content\":\"c\"",
+            ",\"reasoning\":null",
+            ",\"reasoning\":\"r\"",
+        ]);
+        self.push("},\"text\":");
+        self.string();
+        self.push(",\"finish_reason\":");
+        self.one(&["\"stop\"", "\"length\"", "\"eos\"", "\"\"", "null"]);
+        self.push("}");
+        self.seldom(&[
+            ",{\"index\":1,\"message\":{\"content\":\"b\"}}",
+            ",{\"message\":{\"content\":\"b\"}}",
+        ]);
+        self.push("],\"usage\":{\"prompt_tokens\":");
+        self.count();
+        self.push(",\"completion_tokens\":");
+        self.count();
+        self.seldom(&[
+            ",\"completion_tokens_details\":{\"reasoning_tokens\":3}",
+            ",\"prompt_tokens\":1",
+        ]);
+        self.push("}");
+        self.seldom(&[",\"usage\":null", ",\"service_tier\":null", " "]);
+        self.push("}");
+    }
+
+    fn seldom(&mut self, of: &[&str]) {
+        if self.below(8) == 0 {
+            self.one(of);
+        }
+    }
+
+    /// Mostly a whole number.
+    fn count(&mut self) {
+        if self.below(12) == 0 {
+            self.number();
+        } else {
+            self.one(&["0", "3", "42", "4294967295", "1700000000", "999999999999"]);
+        }
+    }
+
+    /// `document` with other values of the same kind in place of some.
+    fn with_other_values(&mut self, document: &[u8]) -> Vec<u8> {
+        self.out.clear();
+        let mut at = 0;
+        while let Some(&byte) = document.get(at) {
+            let rest = &document[at..];
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let len = match byte {
+                b'"' => string_len(rest),
+                _ => digits.max(1),
+            };
+            let is_key = rest.get(len) == Some(&b':');
+            match byte {
+                b'"' if !is_key && self.below(2) == 0 => self.string(),
+                b'0'..=b'9' if self.below(2) == 0 => self.count(),
+                _ => self.out.extend_from_slice(&rest[..len]),
+            }
+            at += len;
+        }
+        std::mem::take(&mut self.out)
+    }
+
     /// A few bytes changed, lost, doubled or put in.
     fn mutate(&mut self) {
         for _ in 0..self.below(4) {
@@ -289,6 +366,18 @@ impl Writer {
             }
         }
     }
+}
+
+/// Bytes of the string that `bytes` begins with, its quotes among them.
+fn string_len(bytes: &[u8]) -> usize {
+    let mut len = 1;
+    while let Some(&byte) = bytes.get(len) {
+        len += if byte == b'\\' { 2 } else { 1 };
+        if byte == b'"' {
+            break;
+        }
+    }
+    len.min(bytes.len())
 }
 
 fn chat_or_not(seed: u64) -> EndpointType {
@@ -564,4 +653,157 @@ fn reasons_of_a_chunk_are_the_last_that_is_not_empty() {
         br#"{"choices":[{"finish_reason":"stop"},{"finish_reason":""},{"finish_reason":null}]}"#;
     let chunk = Chunk::parse(EndpointType::Chat, data).unwrap();
     assert_eq!(chunk.finish_reason(), Some(FinishReason::Stop));
+}
+
+/// A body that was parsed in full is kept, if the parser accepts it. Whether it is familiar then.
+fn keep_body(familiar: &mut FamiliarBody, endpoint: EndpointType, body: &[u8]) -> bool {
+    match Chunk::parse(endpoint, body) {
+        Ok(chunk) if !chunk.is_error() => familiar.learn(endpoint, body, &chunk),
+        _ => {}
+    }
+    familiar.matches(endpoint, body).is_some()
+}
+
+/// What a familiar body says, in the terms of the oracle.
+fn familiar_said(familiar: &mut FamiliarBody, endpoint: EndpointType, body: &[u8]) -> Option<Said> {
+    let said = familiar.matches(endpoint, body)?;
+    Some(Said {
+        text: said.text.decode(),
+        finish_reason: said.finish_reason.map(|reason| reason.as_str().to_owned()),
+        usage: said.usage,
+        ..Said::default()
+    })
+}
+
+const BODY: &str = r#"{"id":"a-1","created":17,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi","tool_calls":[]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"prompt_tokens_details":{"cached_tokens":0}}}"#;
+
+#[test]
+fn bodies_that_differ_in_known_values_are_familiar() {
+    let (body, chat) = (BODY, EndpointType::Chat);
+    for (from, to, is_familiar) in [
+        ("Hi", "", true),
+        (
+            "Hi",
+            "\\u00e9 \\\"é\\\" and a longer text, of several words",
+            true,
+        ),
+        ("a-1", "", true),
+        ("stop", "length", true),
+        (
+            "stop",
+            "a word that the API does not have, and that is too long",
+            true,
+        ),
+        ("stop", "", false),
+        (":17", ":0", true),
+        (":17", ":007", false),
+        (":17", ":-1", false),
+        (":17", ":1.5", false),
+        (":17", ":9999999999999999999", true),
+        (":17", ":99999999999999999999", false),
+        (":2,", ":4294967295,", true),
+        (":2,", ":4294967296,", true),
+        (":2,", ":,", false),
+        (":0}", ":5}", true),
+        ("\"m\"", "\"n\"", false),
+        ("\"Hi\"", "null", false),
+        ("\"Hi\"", "\"Hi", false),
+        ("[]", "[{}]", false),
+        ("Hi", "\u{1}", false),
+        ("Hi", "\\x", false),
+        ("}}}", "}}} ", false),
+        ("}}}", "}}", false),
+    ] {
+        let mut familiar = FamiliarBody::new(1024);
+        assert!(keep_body(&mut familiar, chat, body.as_bytes()));
+        let other = body.replacen(from, to, 1);
+        let said = familiar_said(&mut familiar, chat, other.as_bytes());
+        assert_eq!(said.is_some(), is_familiar, "{other}");
+        if is_familiar {
+            assert_eq!(said, oracle::read(chat, other.as_bytes()), "{other}");
+        }
+        assert_eq!(
+            familiar.matches(EndpointType::Completions, body.as_bytes()),
+            None
+        );
+    }
+}
+
+#[test]
+fn bodies_in_which_a_value_may_count_or_not_are_not_kept() {
+    let (body, chat) = (BODY, EndpointType::Chat);
+    for (from, to) in [
+        ("\"usage\":", "\"usage\":{},\"usage\":"),
+        ("\"total_tokens\":3", "\"prompt_tokens\":3"),
+        ("\"id\":", "\"id\":\"b\",\"id\":"),
+        ("\"choices\":", "\"choices\":[],\"choices\":"),
+        (
+            "\"message\":",
+            "\"message\":{\"content\":\"b\"},\"message\":",
+        ),
+        ("\"message\":", "\"delta\":{\"content\":\"b\"},\"message\":"),
+        ("\"role\":\"assistant\"", "\"reasoning\":\"r\""),
+        ("[]", "[{}]"),
+        ("\"index\":0", "\"index\":1"),
+    ] {
+        let other = body.replacen(from, to, 1);
+        assert!(
+            !keep_body(&mut FamiliarBody::new(1024), chat, other.as_bytes()),
+            "{other}"
+        );
+    }
+    let around = body.len() - "a-117Histop1230".len();
+    assert!(keep_body(
+        &mut FamiliarBody::new(around),
+        chat,
+        body.as_bytes()
+    ));
+    assert!(!keep_body(
+        &mut FamiliarBody::new(around - 1),
+        chat,
+        body.as_bytes()
+    ));
+}
+
+/// Whatever is taken for familiar, the oracle reads the same in it.
+#[test]
+fn mutated_familiar_bodies_say_what_the_oracle_reads() {
+    let (mut kept, mut others) = (0, 0);
+    let rounds = 8_192;
+    crate::mutate::rounds(rounds, |seed, _| {
+        let endpoint = chat_or_not(seed);
+        let mut writer = Writer::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        if writer.below(4) == 0 {
+            writer.document();
+        } else {
+            writer.answer();
+        }
+        let body = std::mem::take(&mut writer.out);
+        let mut familiar = FamiliarBody::new(1024);
+        if !keep_body(&mut familiar, endpoint, &body) {
+            return;
+        }
+        kept += 1;
+        for mutated in [false, false, false, true, true, true] {
+            writer.out = writer.with_other_values(&body);
+            if mutated {
+                writer.mutate();
+            }
+            let other = std::mem::take(&mut writer.out);
+            if let Some(said) = familiar_said(&mut familiar, endpoint, &other) {
+                let text = String::from_utf8_lossy(&other);
+                assert_eq!(
+                    Some(said),
+                    oracle::read(endpoint, &other),
+                    "seed {seed}: {text}"
+                );
+                others += u64::from(other != body);
+            }
+        }
+    });
+    // Else it would show nothing.
+    assert!(
+        kept > rounds / 20 && others > rounds / 20,
+        "{kept} kept, {others} others"
+    );
 }
