@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use ridgeline_clock::{Arrival, Nanos};
-use ridgeline_wire::carry::{Carry, CarryPool};
-use ridgeline_wire::exchange::{Asked, Exchange, ExchangeLimits, Observer, Progress};
+use ridgeline_wire::carry::Carry;
+use ridgeline_wire::exchange::{Asked, Exchange, ExchangeLimits, Observer, Progress, Shared};
 use ridgeline_wire::http1::{ContentKind, Part, ResponseDecoder};
 use ridgeline_wire::openai::{Chunk, EndpointType, ToolCalls, Usage, is_done};
 use ridgeline_wire::sse::{Event, EventName, Scanner};
@@ -36,7 +36,7 @@ pub(crate) struct Explainer {
 struct Reading {
     http: ResponseDecoder,
     carry: Carry,
-    pool: CarryPool,
+    shared: Shared,
 }
 
 impl Reading {
@@ -46,7 +46,8 @@ impl Reading {
         Self {
             http,
             carry: Carry::new(512),
-            pool: CarryPool::new(EXPLAINED_BYTES_MAX),
+            // One answer: there is nothing to compare it with.
+            shared: Shared::new(EXPLAINED_BYTES_MAX, 0),
         }
     }
 }
@@ -122,10 +123,14 @@ impl Explainer {
     /// Bytes came: what they say, as lines.
     pub(crate) fn received(&mut self, bytes: &[u8], at: Nanos) -> String {
         let arrival = Arrival::reaped(at);
-        let Reading { http, carry, pool } = &mut self.judged;
+        let Reading {
+            http,
+            carry,
+            shared,
+        } = &mut self.judged;
         let progress = self
             .exchange
-            .received(http, carry, pool, bytes, arrival, &mut self.gaps);
+            .received(http, carry, shared, bytes, arrival, &mut self.gaps);
         let mut out = String::new();
         self.show(bytes, at, &mut out);
         if let Progress::Done { reusable } = progress {
@@ -137,10 +142,14 @@ impl Explainer {
 
     /// The connection ended.
     pub(crate) fn ended(&mut self, fin: bool, at: Nanos) -> String {
-        let Reading { http, carry, pool } = &mut self.judged;
+        let Reading {
+            http,
+            carry,
+            shared,
+        } = &mut self.judged;
         let arrival = Arrival::reaped(at);
         self.exchange
-            .ended(http, carry, pool, fin, arrival, &mut self.gaps);
+            .ended(http, carry, shared, fin, arrival, &mut self.gaps);
         self.done = Some(false);
         let how = if fin { "closed (FIN)" } else { "reset (RST)" };
         format!("{}the connection was {how} by the server\n", self.stamp(at))
@@ -169,9 +178,13 @@ impl Explainer {
         }
         let mut input = bytes;
         loop {
-            let Reading { http, carry, pool } = &mut self.shown;
+            let Reading {
+                http,
+                carry,
+                shared,
+            } = &mut self.shown;
             // What is wrong with it is in the outcome.
-            let Ok(Some(part)) = http.next(&mut input, carry, pool) else {
+            let Ok(Some(part)) = http.next(&mut input, carry, &mut shared.pool) else {
                 return;
             };
             match part {
@@ -222,9 +235,11 @@ impl Explainer {
         self.facts.crlf |= data.windows(2).any(|two| two == b"\r\n");
         let mut input = data;
         loop {
-            let found = self
-                .scanner
-                .next(&mut input, &mut self.events_carry, &mut self.shown.pool);
+            let found = self.scanner.next(
+                &mut input,
+                &mut self.events_carry,
+                &mut self.shown.shared.pool,
+            );
             let Ok(Some(event)) = found else { return };
             self.facts.events += 1;
             let silent = self.facts.events == 1;

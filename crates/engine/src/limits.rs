@@ -20,6 +20,9 @@ pub struct Limits {
     pub carry_pool_bytes_max: usize,
     /// Kept per slot of the last fully parsed event: the exact fast path compares with it.
     pub template_bytes_max: usize,
+    /// Kept per shard of the last fully parsed head, and as much of the last whole body: two more exact
+    /// fast paths.
+    pub familiar_bytes_max: usize,
     /// A request up to this size, head and body, is sent from one buffer of its connection.
     pub send_inline_bytes: usize,
     /// Gaps per slot, in a pool of the shard, that wait for their request to succeed. Longer
@@ -46,6 +49,7 @@ impl Default for Limits {
             carry_inline_bytes: 512,
             carry_pool_bytes_max: 256 << 20,
             template_bytes_max: 512,
+            familiar_bytes_max: 4 << 10,
             send_inline_bytes: 768,
             gap_events: 128,
             events_saved_max: 1 << 20,
@@ -106,6 +110,8 @@ impl Limits {
             line("carry", self.carry_inline_bytes, connections_all),
             // The bytes around the content of the last event.
             line("event templates", self.template_bytes_max, slots_all),
+            // The last head, and the last body that is not a stream.
+            line("familiar answers", 2 * self.familiar_bytes_max, shards),
             // Gaps between events, until the request is known to have succeeded.
             line(
                 "gaps",

@@ -127,7 +127,7 @@ impl Shard {
             self.connecting -= 1;
         }
         connection.slot = None;
-        connection.carry.clear(&mut self.carries);
+        connection.carry.clear(&mut self.shared.pool);
     }
 
     /// Gives the place of a connection that is gone to the next one.

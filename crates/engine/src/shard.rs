@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use ridgeline_clock::Nanos;
 use ridgeline_metrics::{Collector, GapPool, Phase, Stopped, Timeline};
 use ridgeline_net::{Close, Commands};
-use ridgeline_wire::carry::CarryPool;
+use ridgeline_wire::exchange::Shared;
 use ridgeline_wire::exchange::{Asked, ErrorKind};
 use rtrb::Producer;
 
@@ -74,7 +74,7 @@ pub struct Shard {
     pub(crate) connecting: u32,
     pub(crate) back_off_until: Nanos,
     pub(crate) connections_opened: u64,
-    pub(crate) carries: CarryPool,
+    pub(crate) shared: Shared,
     pub(crate) gap_pool: GapPool,
     pub(crate) collector: Collector,
     pub(crate) records: Option<Producer<Record>>,
@@ -157,7 +157,7 @@ impl Shard {
             connecting: 0,
             back_off_until: Nanos::ZERO,
             connections_opened: 0,
-            carries: CarryPool::new(limits.carry_pool_bytes_max),
+            shared: Shared::new(limits.carry_pool_bytes_max, limits.familiar_bytes_max),
             gap_pool: GapPool::new(GapPool::blocks_for(slot_count, limits.gap_events)),
             collector: if plan.count_later {
                 Collector::new(&plan.slos).counting_later()
@@ -508,7 +508,7 @@ impl Shard {
     pub fn into_result(mut self) -> ShardResult {
         self.publish_at = Nanos::ZERO;
         self.publish(Nanos::ZERO);
-        self.exhausted.buffers = self.carries.refused() > 0;
+        self.exhausted.buffers = self.shared.pool.refused() > 0;
         ShardResult {
             collector: self.collector,
             never_sent: self.never_sent,
@@ -516,7 +516,7 @@ impl Shard {
             last_issue: self.last_issue,
             last_done: self.last_done,
             records_dropped: self.records_dropped,
-            carry_copies: self.carries.copies(),
+            carry_copies: self.shared.pool.copies(),
             connections_opened: self.connections_opened,
             exhausted: self.exhausted,
         }

@@ -56,7 +56,7 @@ impl Shard {
         slot.exchange.ended(
             &mut connection.http,
             &mut connection.carry,
-            &mut self.carries,
+            &mut self.shared,
             fin,
             arrival,
             &mut observer,
@@ -200,7 +200,7 @@ impl Sink for Shard {
         let progress = slot.exchange.received(
             &mut connection.http,
             &mut connection.carry,
-            &mut self.carries,
+            &mut self.shared,
             bytes,
             arrival,
             &mut observer,

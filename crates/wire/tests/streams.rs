@@ -10,7 +10,7 @@ mod replay;
 use ridgeline_clock::{Arrival, Clock, MonotonicClock, Nanos};
 use ridgeline_wire::carry::{Carry, CarryPool};
 use ridgeline_wire::exchange::{
-    Answer, Asked, ContentEvent, Exchange, ExchangeLimits, Observer, Progress, Saved,
+    Answer, Asked, ContentEvent, Exchange, ExchangeLimits, Observer, Progress, Saved, Shared,
 };
 use ridgeline_wire::http1::ResponseDecoder;
 use ridgeline_wire::openai::{Chunk, EndpointType};
@@ -59,7 +59,7 @@ fn play(
     bytes: &[u8],
     mut cut: impl FnMut() -> usize,
 ) -> Outcome {
-    let (mut carry, mut pool) = (Carry::new(32), CarryPool::new(POOL_BYTES));
+    let (mut carry, mut shared) = (Carry::new(32), Shared::new(POOL_BYTES, template_bytes_max));
     let mut http = ResponseDecoder::new(16 << 10);
     let limits = ExchangeLimits {
         event_bytes_max: EVENT_BYTES,
@@ -73,17 +73,17 @@ fn play(
     let (mut progress, mut rest, mut seen) = (Progress::More, bytes, Seen(Vec::new()));
     while progress == Progress::More && !rest.is_empty() {
         let (read, later) = rest.split_at(cut().clamp(1, rest.len()));
-        progress = exchange.received(&mut http, &mut carry, &mut pool, read, arrival, &mut seen);
+        progress = exchange.received(&mut http, &mut carry, &mut shared, read, arrival, &mut seen);
         rest = later;
     }
     if progress == Progress::More {
-        exchange.ended(&mut http, &mut carry, &mut pool, true, arrival, &mut seen);
+        exchange.ended(&mut http, &mut carry, &mut shared, true, arrival, &mut seen);
     } else if !rest.is_empty() {
         // Bytes that a longer read would have shown to be left over.
         progress = Progress::Done { reusable: false };
     }
     assert!(carry.is_empty());
-    assert!(pool.held_bytes() <= POOL_BYTES);
+    assert!(shared.pool.held_bytes() <= POOL_BYTES);
     let answer = exchange.answer().clone();
     assert_eq!(answer.content_events as usize, seen.0.len());
     assert!(answer.received_bytes <= bytes.len() as u64);

@@ -2,8 +2,8 @@
 //! understanding.
 
 use ridgeline_clock::{Arrival, Nanos};
-use ridgeline_wire::carry::{Carry, CarryPool};
-use ridgeline_wire::exchange::{Asked, Exchange, ExchangeLimits, Progress};
+use ridgeline_wire::carry::Carry;
+use ridgeline_wire::exchange::{Asked, Exchange, ExchangeLimits, Progress, Shared};
 use ridgeline_wire::http1::ResponseDecoder;
 use ridgeline_wire::openai::EndpointType;
 
@@ -12,7 +12,7 @@ use ridgeline_wire::openai::EndpointType;
 pub enum Parsing {
     /// Those that differ from a parsed one in more than their text: the exact fast path.
     Fast,
-    /// All: no template is kept to compare with (`template_bytes_max` 0).
+    /// All: nothing is kept to compare with (`template_bytes_max` and `familiar_bytes_max` 0).
     Full,
 }
 
@@ -21,13 +21,14 @@ const CARRY_INLINE_BYTES: usize = 512;
 const CARRY_POOL_BYTES_MAX: usize = 1 << 20;
 const HEAD_BYTES_MAX: usize = 256 << 10;
 const TEMPLATE_BYTES_MAX: usize = 512;
+const FAMILIAR_BYTES_MAX: usize = 4 << 10;
 
 /// One connection's reader, used for one stream after another.
 #[derive(Debug)]
 pub struct Reader {
     http: ResponseDecoder,
     carry: Carry,
-    pool: CarryPool,
+    shared: Shared,
     exchange: Exchange,
 }
 
@@ -35,14 +36,14 @@ impl Reader {
     /// A reader with the engine's limits.
     #[must_use]
     pub fn new(parsing: Parsing) -> Self {
-        let template_bytes_max = match parsing {
-            Parsing::Fast => TEMPLATE_BYTES_MAX,
-            Parsing::Full => 0,
+        let (template_bytes_max, familiar_bytes_max) = match parsing {
+            Parsing::Fast => (TEMPLATE_BYTES_MAX, FAMILIAR_BYTES_MAX),
+            Parsing::Full => (0, 0),
         };
         Self {
             http: ResponseDecoder::new(HEAD_BYTES_MAX),
             carry: Carry::new(CARRY_INLINE_BYTES),
-            pool: CarryPool::new(CARRY_POOL_BYTES_MAX),
+            shared: Shared::new(CARRY_POOL_BYTES_MAX, familiar_bytes_max),
             exchange: Exchange::new(&ExchangeLimits {
                 template_bytes_max,
                 ..ExchangeLimits::default()
@@ -65,11 +66,14 @@ impl Reader {
         let mut progress = Progress::More;
         for bytes in reads {
             let Self {
-                http, carry, pool, ..
+                http,
+                carry,
+                shared,
+                ..
             } = self;
             progress = self
                 .exchange
-                .received(http, carry, pool, bytes, arrival, &mut ());
+                .received(http, carry, shared, bytes, arrival, &mut ());
         }
         let answer = self.exchange.answer();
         assert_eq!(progress, Progress::Done { reusable: true });

@@ -3,11 +3,20 @@
 use ridgeline_clock::Arrival;
 
 use super::body::Body;
-use super::{ContentEvent, ErrorKind, Exchange, Observer, Saved};
+use super::{ContentEvent, ErrorKind, Exchange, FinishReason, Observer, Saved, Usage};
 use crate::carry::{Carry, CarryPool};
 use crate::http1::ResponseDecoder;
 use crate::openai::{self, Chunk, Match, Slot};
 use crate::sse::{Event, EventName, SseError};
+
+/// What an object generated for choice 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Generated {
+    /// Text or a tool call, with or without reasoning.
+    Output,
+    /// Nothing but reasoning.
+    ReasoningAlone,
+}
 
 impl Exchange {
     /// Body bytes of an event stream.
@@ -174,9 +183,33 @@ impl Exchange {
         arrival: Arrival,
         observer: &mut O,
     ) {
-        self.answer.finish_reason = chunk.finish_reason().or(self.answer.finish_reason);
+        if let Some(saved) = &mut self.saved {
+            // Also of an event that generates nothing: a tool call may begin without a word.
+            chunk.save(&mut saved.text, &mut saved.reasoning, &mut saved.tool_calls);
+        }
+        let generated = if chunk.has_text() || chunk.has_tool_call() {
+            Some(Generated::Output)
+        } else {
+            chunk.has_reasoning().then_some(Generated::ReasoningAlone)
+        };
+        let (reason, usage) = (chunk.finish_reason(), chunk.usage());
+        self.said(reason, usage, generated, arrival, observer);
+    }
+
+    /// The same, without the text.
+    pub(super) fn said<O: Observer>(
+        &mut self,
+        finish_reason: Option<FinishReason>,
+        usage: Option<Usage>,
+        generated: Option<Generated>,
+        arrival: Arrival,
+        observer: &mut O,
+    ) {
+        if finish_reason.is_some() {
+            self.answer.finish_reason = finish_reason;
+        }
         let mut tokens = None;
-        if let Some(usage) = chunk.usage() {
+        if let Some(usage) = usage {
             self.answer.usage = Some(usage);
             if let Some(total) = usage.output_tokens {
                 tokens = total
@@ -185,16 +218,10 @@ impl Exchange {
                 self.counted_tokens = total;
             }
         }
-        if let Some(saved) = &mut self.saved {
-            // Also of an event that generates nothing: a tool call may begin without a word.
-            chunk.save(&mut saved.text, &mut saved.reasoning, &mut saved.tool_calls);
+        if let Some(generated) = generated {
+            self.uncounted |= tokens.is_none();
+            self.content(tokens, generated == Generated::Output, arrival, observer);
         }
-        let output = chunk.has_text() || chunk.has_tool_call();
-        if !output && !chunk.has_reasoning() {
-            return;
-        }
-        self.uncounted |= tokens.is_none();
-        self.content(tokens, output, arrival, observer);
     }
 
     #[inline]

@@ -6,12 +6,12 @@
 //!
 //! ```
 //! use ridgeline_clock::{Arrival, Nanos};
-//! use ridgeline_wire::carry::{Carry, CarryPool};
-//! use ridgeline_wire::exchange::{Asked, Exchange, ExchangeLimits, Progress};
+//! use ridgeline_wire::carry::Carry;
+//! use ridgeline_wire::exchange::{Asked, Exchange, ExchangeLimits, Progress, Shared};
 //! use ridgeline_wire::http1::ResponseDecoder;
 //! use ridgeline_wire::openai::EndpointType;
 //!
-//! let (mut carry, mut pool) = (Carry::new(512), CarryPool::new(1 << 20));
+//! let (mut carry, mut shared) = (Carry::new(512), Shared::new(1 << 20, 4 << 10));
 //! let mut http = ResponseDecoder::new(256 << 10);
 //! let mut exchange = Exchange::new(&ExchangeLimits::default());
 //! exchange.begin(Asked { endpoint: EndpointType::Chat, streaming: true, save_text: true });
@@ -23,7 +23,7 @@
 //!     (9, "data: [DONE]\r\n\r\n\n\n"),
 //! ] {
 //!     let arrival = Arrival::reaped(Nanos::from_millis(at));
-//!     progress = exchange.received(&mut http, &mut carry, &mut pool, bytes.as_bytes(), arrival, &mut ());
+//!     progress = exchange.received(&mut http, &mut carry, &mut shared, bytes.as_bytes(), arrival, &mut ());
 //! }
 //! assert_eq!(progress, Progress::Done { reusable: true });
 //! assert_eq!(exchange.answer().failure, None);
@@ -34,6 +34,7 @@
 mod answer;
 mod body;
 mod events;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod whole;
@@ -47,6 +48,8 @@ pub use answer::{
     Answer, ContentEvent, ErrorKind, Failure, FinishReason, Observer, Saved, ToolCall, UnknownKind,
     Usage,
 };
+
+pub use shared::Shared;
 
 use crate::carry::{Carry, CarryPool};
 use crate::http1::{Ended, Head, HttpError, HttpErrorKind, Part, ResponseDecoder};
@@ -164,12 +167,13 @@ impl Exchange {
     }
 
     /// Bytes came on the connection, whose `http` was told [`ResponseDecoder::start`] when the
-    /// request was sent. `carry` belongs to the connection and is empty when the answer is final.
+    /// request was sent. `carry` belongs to the connection and is empty when the answer is final;
+    /// `shared` to the thread.
     pub fn received<O: Observer>(
         &mut self,
         http: &mut ResponseDecoder,
         carry: &mut Carry,
-        pool: &mut CarryPool,
+        shared: &mut Shared,
         bytes: &[u8],
         arrival: Arrival,
         observer: &mut O,
@@ -187,7 +191,8 @@ impl Exchange {
             if let Body::Stream(_) = self.body {
                 self.familiar_chunks(http, &mut input, arrival, observer);
             }
-            match http.next(&mut input, carry, pool) {
+            let Shared { pool, head, .. } = &mut *shared;
+            match http.next_familiar(head, &mut input, carry, pool) {
                 Ok(Some(Part::Data(data))) => {
                     if let Body::Stream(_) = self.body {
                         self.stream(data, carry, pool, arrival, observer);
@@ -202,7 +207,7 @@ impl Exchange {
                 }
                 Ok(Some(Part::Head(head))) => self.head(head),
                 Ok(Some(Part::End)) => {
-                    self.complete(piece, carry, pool, arrival, observer);
+                    self.complete(piece, carry, shared, arrival, observer);
                     let reusable = http.reusable() && input.is_empty();
                     break Progress::Done { reusable };
                 }
@@ -218,7 +223,7 @@ impl Exchange {
         let progress = self.bound(progress);
         self.answer.received_bytes += (bytes.len() - input.len()) as u64;
         if let Progress::Done { .. } = progress {
-            self.finish(carry, pool, arrival.at);
+            self.finish(carry, &mut shared.pool, arrival.at);
         }
         progress
     }
@@ -238,7 +243,7 @@ impl Exchange {
         &mut self,
         http: &mut ResponseDecoder,
         carry: &mut Carry,
-        pool: &mut CarryPool,
+        shared: &mut Shared,
         fin: bool,
         arrival: Arrival,
         observer: &mut O,
@@ -253,7 +258,7 @@ impl Exchange {
         };
         match http.finish(fin) {
             Ended::Complete if self.answer.http_status.is_some() => {
-                self.complete(&[], carry, pool, arrival, observer);
+                self.complete(&[], carry, shared, arrival, observer);
             }
             Ended::Complete | Ended::BeforeFirstByte => {
                 self.latch(ErrorKind::Reset, || {
@@ -274,7 +279,7 @@ impl Exchange {
                 });
             }
         }
-        self.finish(carry, pool, arrival.at);
+        self.finish(carry, &mut shared.pool, arrival.at);
     }
 
     /// Something outside the response ended the request: a deadline, a failed connect or send.

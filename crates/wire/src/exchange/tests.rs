@@ -13,6 +13,7 @@ enum End {
     Rst,
 }
 
+#[derive(Debug, PartialEq)]
 struct Outcome {
     answer: Answer,
     saved: Saved,
@@ -36,7 +37,12 @@ fn limits() -> ExchangeLimits {
 
 /// Each element of `reads` is a read; the first at 1 ns, the next at 2 ns, ...
 fn play(streaming: bool, reads: &[&[u8]], end: End) -> Outcome {
-    let (mut carry, mut pool) = (Carry::new(64), CarryPool::new(1 << 16));
+    play_with(&mut Shared::new(1 << 16, 1 << 10), streaming, reads, end)
+}
+
+/// The same after the answers that `shared` has seen.
+fn play_with(shared: &mut Shared, streaming: bool, reads: &[&[u8]], end: End) -> Outcome {
+    let mut carry = Carry::new(64);
     let mut http = ResponseDecoder::new(4096);
     let mut exchange = Exchange::new(&limits());
     let mut tokens = Vec::new();
@@ -49,14 +55,7 @@ fn play(streaming: bool, reads: &[&[u8]], end: End) -> Outcome {
     let mut progress = Progress::More;
     for (number, bytes) in reads.iter().enumerate() {
         let arrival = Arrival::reaped(Nanos(number as u64 + 1));
-        progress = exchange.received(
-            &mut http,
-            &mut carry,
-            &mut pool,
-            bytes,
-            arrival,
-            &mut tokens,
-        );
+        progress = exchange.received(&mut http, &mut carry, shared, bytes, arrival, &mut tokens);
         if progress != Progress::More {
             break;
         }
@@ -66,7 +65,7 @@ fn play(streaming: bool, reads: &[&[u8]], end: End) -> Outcome {
         exchange.ended(
             &mut http,
             &mut carry,
-            &mut pool,
+            shared,
             end == End::Fin,
             arrival,
             &mut tokens,
@@ -436,7 +435,7 @@ fn a_tool_call_may_begin_without_a_word() {
 
 #[test]
 fn an_exchange_forgets_the_answer_before() {
-    let (mut carry, mut pool) = (Carry::new(64), CarryPool::new(1 << 16));
+    let (mut carry, mut shared) = (Carry::new(64), Shared::new(1 << 16, 1 << 10));
     let mut http = ResponseDecoder::new(4096);
     let mut exchange = Exchange::new(&limits());
     let mut answers = Vec::new();
@@ -451,10 +450,59 @@ fn an_exchange_forgets_the_answer_before() {
         http.start();
         let (arrival, bytes) = (Arrival::reaped(Nanos(1)), (head + &body).into_bytes());
         let progress =
-            exchange.received(&mut http, &mut carry, &mut pool, &bytes, arrival, &mut ());
+            exchange.received(&mut http, &mut carry, &mut shared, &bytes, arrival, &mut ());
         assert_eq!(progress, Progress::Done { reusable: true });
         answers.push(exchange.answer().clone());
     }
     assert_eq!(answers[0].content_events, 2);
     assert_eq!(answers[0], answers[1]);
+}
+
+#[test]
+fn an_answer_means_the_same_whatever_answers_came_before() {
+    let plain = |text: &str, reason: &str, tokens: u32| {
+        format!(
+            "{{\"id\":\"{text}\",\"choices\":[{{\"message\":{{\"content\":\"{text}\"}},\
+             \"finish_reason\":{reason}}}],\"usage\":{{\"completion_tokens\":{tokens}}}}}"
+        )
+    };
+    let bodies = [
+        plain("a", "\"stop\"", 1),
+        plain("another \\u00e9 text", "\"length\"", 12),
+        plain("", "\"stop\"", 0),
+        plain("", "\"stop\"", 3),
+        plain("a", "null", 1),
+        plain("b", "\"stop\"", 1).replace("content", "reasoning"),
+        plain("b", "\"stop\"", 1).replace("content", "error"),
+        plain("b", "\"stop\"", 1).replace("}}", ""),
+        "{\"error\":{\"message\":\"m\"}}".to_owned(),
+        token("a") + STOP,
+    ];
+    let responses: Vec<String> = bodies
+        .iter()
+        .flat_map(|body| [(body, "200 OK"), (body, "500 No")])
+        .map(|(body, status)| {
+            let length = body.len();
+            format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}")
+        })
+        .collect();
+    let mut shared = Shared::new(1 << 16, 1 << 10);
+    for before in &responses {
+        for response in &responses {
+            // Twice, so that the one before is what is compared with.
+            for _ in 0..2 {
+                let _ = play_with(&mut shared, false, &[before.as_bytes()], End::Open);
+            }
+            let (head, body) = response.split_at(response.len() - 9);
+            for reads in [&[response.as_str()][..], &[head, body]] {
+                let reads: Vec<&[u8]> = reads.iter().map(|read| read.as_bytes()).collect();
+                let outcome = play_with(&mut shared, false, &reads, End::Open);
+                assert_eq!(
+                    outcome,
+                    play(false, &reads, End::Open),
+                    "{response} after {before}"
+                );
+            }
+        }
+    }
 }

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use ridgeline_clock::Arrival;
 
 use super::body::{self, Body, Guess, Guessed};
-use super::{ErrorKind, Exchange, Observer};
+use super::events::Generated;
+use super::{ErrorKind, Exchange, Observer, Shared};
 use crate::carry::{Carry, CarryPool};
-use crate::openai::{self, Chunk};
+use crate::openai::{self, Chunk, FamiliarBody};
 
 impl Exchange {
     /// Body bytes of anything but an event stream. What it returns is to be kept unless the body
@@ -75,10 +76,15 @@ impl Exchange {
         &mut self,
         piece: &[u8],
         carry: &mut Carry,
-        pool: &mut CarryPool,
+        shared: &mut Shared,
         arrival: Arrival,
         observer: &mut O,
     ) {
+        let Shared {
+            pool,
+            body: familiar,
+            ..
+        } = shared;
         let whole = if carry.is_empty() {
             piece
         } else {
@@ -87,9 +93,11 @@ impl Exchange {
         };
         match self.body {
             Body::Refused => self.explain(whole),
-            Body::Json => self.json_body(whole, arrival, observer),
+            Body::Json => self.json_body(whole, familiar, arrival, observer),
             Body::Stream(Guess::Unsure) if self.events == 0 => self.not_an_answer(),
-            Body::Unknown(_) if !self.asked.streaming => self.json_body(&[], arrival, observer),
+            Body::Unknown(_) if !self.asked.streaming => {
+                self.json_body(&[], familiar, arrival, observer);
+            }
             _ => {}
         }
         if self.answer.failure.is_some() {
@@ -135,13 +143,30 @@ impl Exchange {
         }
     }
 
-    fn json_body<O: Observer>(&mut self, body: &[u8], arrival: Arrival, observer: &mut O) {
+    fn json_body<O: Observer>(
+        &mut self,
+        body: &[u8],
+        familiar: &mut FamiliarBody,
+        arrival: Arrival,
+        observer: &mut O,
+    ) {
+        let endpoint = self.asked.endpoint;
+        if let Some(said) = familiar.matches(endpoint, body) {
+            if let Some(saved) = &mut self.saved {
+                said.text.push_onto(&mut saved.text);
+            }
+            let generated = (!said.text.is_empty()).then_some(Generated::Output);
+            return self.said(said.finish_reason, said.usage, generated, arrival, observer);
+        }
         if body.is_empty() && self.asked.streaming {
             return self.latch(ErrorKind::Truncated, || "the response has no body");
         }
-        match Chunk::parse(self.asked.endpoint, body) {
+        match Chunk::parse(endpoint, body) {
             Ok(chunk) if chunk.is_error() => self.in_band(body),
-            Ok(chunk) => self.chunk(&chunk, arrival, observer),
+            Ok(chunk) => {
+                self.chunk(&chunk, arrival, observer);
+                familiar.learn(endpoint, body, &chunk);
+            }
             Err(error) => self.latch(ErrorKind::Json, || {
                 let start = openai::excerpt(body);
                 format!("the body is not JSON: {error}; it is: {start}")

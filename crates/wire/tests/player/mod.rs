@@ -1,10 +1,10 @@
 //! Plays a case into `http1` and `exchange` on virtual time.
 
 use ridgeline_clock::{Arrival, Nanos};
-use ridgeline_wire::carry::{Carry, CarryPool};
+use ridgeline_wire::carry::Carry;
 use ridgeline_wire::exchange::{
     Answer, Asked, ContentEvent, ErrorKind, Exchange, ExchangeLimits, Observer, Progress, Saved,
-    ToolCall,
+    Shared, ToolCall,
 };
 use ridgeline_wire::http1::ResponseDecoder;
 use ridgeline_wire::openai::EndpointType;
@@ -148,7 +148,7 @@ pub(crate) fn play(case: &Case, cut: Cut) -> Played {
     let mut client = Client {
         http: ResponseDecoder::new(256 << 10),
         carry: Carry::new(512),
-        pool: CarryPool::new(64 << 20),
+        shared: Shared::new(64 << 20, 4 << 10),
         exchange: Exchange::new(&ExchangeLimits::default()),
         open: false,
     };
@@ -167,7 +167,7 @@ pub(crate) fn play(case: &Case, cut: Cut) -> Played {
 struct Client {
     http: ResponseDecoder,
     carry: Carry,
-    pool: CarryPool,
+    shared: Shared,
     exchange: Exchange,
     open: bool,
 }
@@ -211,7 +211,7 @@ impl Client {
         let Self {
             http,
             carry,
-            pool,
+            shared,
             exchange,
             ..
         } = self;
@@ -219,19 +219,19 @@ impl Client {
             match server.next() {
                 Next::Read(bytes, at) if at < deadline => {
                     let arrival = Arrival::reaped(at);
-                    let progress = exchange.received(http, carry, pool, &bytes, arrival, seen);
+                    let progress = exchange.received(http, carry, shared, &bytes, arrival, seen);
                     if let Progress::Done { reusable } = progress {
                         // What was sent after the response would come next.
                         return reusable && server.pending.is_empty();
                     }
                 }
                 Next::Closed { fin, at } if at < deadline => {
-                    exchange.ended(http, carry, pool, fin, Arrival::reaped(at), seen);
+                    exchange.ended(http, carry, shared, fin, Arrival::reaped(at), seen);
                     return false;
                 }
                 _ => {
                     exchange.fail(ErrorKind::Timeout, "no complete response in time", deadline);
-                    carry.clear(pool);
+                    carry.clear(&mut shared.pool);
                     return false;
                 }
             }
