@@ -10,9 +10,8 @@ use super::bench::{Bench, Pace};
 use super::build::{Order, Programs, Workshop};
 use super::plant::Plant;
 use super::revision::Revision;
-use super::statistics::quantile;
 use super::subject;
-use super::verdict::{self, Line, Outcome, Rules};
+use super::verdict::{self, Line, Measured, Outcome, Rules};
 use super::{Args, Cores, Stage};
 
 /// The bench programs that are run: those of what is slowed down.
@@ -24,9 +23,8 @@ const PLANTED: std::ops::RangeInclusive<f64> = 1.12..=1.20;
 /// What it is made to be.
 const AIM: f64 = 0.15;
 
-/// How far from the aim is near enough, and how often it is tried: the gate measures no better.
-const NEAR: f64 = 0.01;
-const TRIES: u32 = 4;
+/// Measurements that decide how large a plant is made.
+const TRIES: u32 = 3;
 
 /// A benchmark in one run: two of them, often.
 const PACE: Pace = Pace {
@@ -83,7 +81,7 @@ pub(super) fn run(
             if let Some(plant) = plant
                 && bench.chosen.contains(plant.figure())
             {
-                size(bench, plant, rules.rounds)?;
+                size(bench, plant, &rules)?;
             }
         }
         cases.push((plant, (stage, benches)));
@@ -123,40 +121,49 @@ fn subjects(plain: &Programs, other: &Programs, cores: Cores) -> io::Result<(Sta
 }
 
 /// Makes the plant of a bench as large as it is meant to be: the machine, and what else the code does, decide what it
-/// costs. Whether it is shows in every trial.
-fn size(bench: &mut Bench, plant: Plant, rounds: u32) -> io::Result<()> {
+/// costs. Whether it is shows in every trial. What was measured while the base differed from itself does not count.
+fn size(bench: &mut Bench, plant: Plant, rules: &Rules) -> io::Result<()> {
     let mut percent = plant.percent();
-    for _ in 0..TRIES {
+    let mut tries = Vec::new();
+    for _ in 0..TRIES * rules.attempts_max {
         bench.plant_percent = Some(percent);
-        let measured = subject::measure(bench, rounds, &BTreeSet::new())?;
-        let rounds = measured.of_both.get(plant.figure());
-        let ratios = rounds.into_iter().flatten().map(|round| round.ratio);
-        let ratio = quantile(ratios.collect(), 0.5);
+        let mut measured = subject::measure(bench, rules.rounds, &BTreeSet::new())?;
+        let rounds = measured.of_both.remove(plant.figure()).unwrap_or_default();
+        let Some(measured) = Measured::of(rounds).filter(|it| it.again.is_near_one(rules.quiet))
+        else {
+            continue;
+        };
+        let ratio = measured.change.median;
         println!("     slower {plant}: with {percent} % of its work again {ratio:.3}");
-        match resized(percent, ratio) {
-            Some(better) => percent = better,
-            None => break,
+        tries.push((percent, ratio));
+        percent = sized(&tries);
+        if tries.len() == TRIES as usize {
+            break;
         }
     }
+    println!("     slower {plant}: {percent} % it is");
+    bench.plant_percent = Some(percent);
     Ok(())
 }
 
-/// The size that comes nearer, if this one is not near enough: the slowdown grows with it. Within bounds, as a
-/// ratio may be noise.
+/// The percentage of work for the slowdown that is meant, if that grows in proportion: by least squares from what
+/// some percentages were measured to do, as each of them may be off. At most thrice what was tried.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "between 1 and ten times a small number"
+    reason = "a positive number, or 0 for none"
 )]
-fn resized(percent: u32, ratio: f64) -> Option<u32> {
-    let slowdown = ratio - 1.0;
-    if (slowdown - AIM).abs() <= NEAR {
-        return None;
-    }
-    // A ratio of 1 or less, or none at all, tells no more than that it is too small.
-    let factor = (AIM / slowdown.max(0.0)).clamp(0.2, 3.0);
-    let better = ((f64::from(percent) * factor).round() as u32).max(1);
-    (better != percent).then_some(better)
+fn sized(tries: &[(u32, f64)]) -> u32 {
+    let sum = |of: fn(f64, f64) -> f64| -> f64 {
+        let each = tries.iter();
+        each.map(|&(percent, ratio)| of(f64::from(percent), ratio - 1.0))
+            .sum()
+    };
+    let largest = tries.iter().map(|&(percent, _)| percent).max();
+    let most = f64::from(largest.unwrap_or(1).saturating_mul(3));
+    let slope = sum(|percent, slowdown| percent * slowdown) / sum(|percent, _| percent * percent);
+    // A slope of nothing, or less, tells only that it is too small.
+    (AIM / slope.max(0.0)).min(most).round().max(1.0) as u32
 }
 
 impl Trial {
@@ -237,7 +244,7 @@ impl fmt::Display for Trial {
 #[cfg(test)]
 mod tests {
     use super::super::statistics::Interval;
-    use super::super::verdict::{Measured, Verdict};
+    use super::super::verdict::Verdict;
     use super::*;
 
     fn line(name: &str, verdict: Verdict, ratio: f64) -> Line {
@@ -261,20 +268,21 @@ mod tests {
     }
 
     #[test]
-    fn a_plant_is_resized_until_it_is_near_enough() {
-        for (percent, ratio, better) in [
-            (16, 1.15, None),
-            (16, 1.159, None),
-            (16, 1.10, Some(24)),
-            (400, 1.30, Some(200)),
+    fn a_plant_is_sized_by_all_that_was_measured() {
+        for (tries, percent) in [
+            (&[(16, 1.15)][..], 16),
+            (&[(16, 1.10)], 24),
+            (&[(400, 1.30)], 200),
+            (&[(400, 1.10), (600, 1.15)], 600),
+            // One that is off does not decide.
+            (&[(600, 1.16), (600, 1.14), (600, 1.12)], 643),
             // Too small to show.
-            (16, 1.0, Some(48)),
-            (16, 0.97, Some(48)),
-            (16, f64::NAN, Some(48)),
-            (100, 9.0, Some(20)),
-            (1, 1.5, None),
+            (&[(16, 1.0)], 48),
+            (&[(16, 0.97)], 48),
+            (&[(16, f64::NAN)], 48),
+            (&[(1, 9.0)], 1),
         ] {
-            assert_eq!(resized(percent, ratio), better, "{percent} {ratio}");
+            assert_eq!(sized(tries), percent, "{tries:?}");
         }
     }
 

@@ -84,7 +84,8 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    fn of(rounds: Vec<Round>) -> Option<Self> {
+    /// Of these rounds; `None` if there is none, or one without a time.
+    pub(crate) fn of(rounds: Vec<Round>) -> Option<Self> {
         let all = |part: fn(&Round) -> f64| rounds.iter().map(part).collect::<Vec<f64>>();
         Some(Self {
             base_ns: quantile(all(|round| round.base_ns), 0.5),
