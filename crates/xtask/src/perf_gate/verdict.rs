@@ -121,6 +121,38 @@ impl Sign {
     }
 }
 
+/// What is known of a figure that is not decided.
+#[derive(Debug, Default)]
+struct Open {
+    /// Whether it was slower once.
+    suspected: bool,
+    /// Rounds since then, each attempt of which was too noisy by itself.
+    noisy: Vec<Round>,
+}
+
+impl Open {
+    /// After a slowdown, which has to show again in rounds of its own.
+    fn suspected() -> Self {
+        Self {
+            suspected: true,
+            noisy: Vec::new(),
+        }
+    }
+
+    /// What new rounds say, or if they are too noisy, these and the noisy ones before them: more rounds tell what few
+    /// can't. `None` for a round without a time.
+    fn judge(&mut self, rounds: Vec<Round>, rules: &Rules) -> Option<(Sign, Measured)> {
+        self.noisy.extend(&rounds);
+        let alone = Measured::of(rounds)?;
+        let sign = Sign::of(&alone, rules);
+        if sign != Sign::Noisy {
+            return Some((sign, alone));
+        }
+        let all = Measured::of(self.noisy.clone())?;
+        Some((Sign::of(&all, rules), all))
+    }
+}
+
 /// Measures a subject until every figure of it is decided, or was measured often enough. A slowdown
 /// must show twice, in rounds that have nothing in common.
 pub(crate) fn settle(
@@ -129,8 +161,7 @@ pub(crate) fn settle(
     told: &mut dyn FnMut(&str),
 ) -> io::Result<Vec<Line>> {
     let mut lines = Vec::new();
-    // Figures that are not decided, and whether they were slower once.
-    let mut open: BTreeMap<String, bool> = BTreeMap::new();
+    let mut open: BTreeMap<String, Open> = BTreeMap::new();
     for attempt in 1..=rules.attempts_max {
         let only: BTreeSet<String> = open.keys().cloned().collect();
         let Rounds {
@@ -151,16 +182,20 @@ pub(crate) fn settle(
             );
         }
         for (name, rounds) in of_both {
-            let measured = Measured::of(rounds).ok_or_else(|| no_number(&name))?;
-            let suspected = open.remove(&name).unwrap_or(false);
-            let verdict = match Sign::of(&measured, rules) {
-                Sign::Slower if suspected => Verdict::Regression,
+            let mut so_far = open.remove(&name).unwrap_or_default();
+            let judged = so_far.judge(rounds, rules);
+            let (sign, measured) = judged.ok_or_else(|| no_number(&name))?;
+            let verdict = match sign {
+                Sign::Slower if so_far.suspected => Verdict::Regression,
                 Sign::Faster => Verdict::Faster,
                 Sign::Same => Verdict::Pass,
                 sign => {
                     if attempt < rules.attempts_max {
                         told(&again(&name, sign, &measured));
-                        open.insert(name, suspected || sign == Sign::Slower);
+                        if sign == Sign::Slower {
+                            so_far = Open::suspected();
+                        }
+                        open.insert(name, so_far);
                         continue;
                     }
                     Verdict::Inconclusive
@@ -342,7 +377,7 @@ mod tests {
                 "{attempts:?}"
             );
             let measured = line.measured.unwrap();
-            assert_eq!(measured.rounds.len(), 5);
+            assert_eq!(measured.rounds.len() % 5, 0, "whole attempts");
             assert!((measured.base_ns - 100.0).abs() < 1e-9);
         }
     }
@@ -366,6 +401,26 @@ mod tests {
         assert_eq!(sign(&narrow), Sign::Slower);
         let shaken = [1.14, 1.16, 1.15, 1.17, 1.13].map(|ratio| (ratio, ratio - 0.1));
         assert_eq!(sign(&shaken), Sign::Noisy);
+    }
+
+    #[test]
+    fn many_noisy_rounds_tell_what_few_cannot() {
+        // Base against itself: 4 % to either side now and then, 1 as a rule.
+        let attempt = [1.04, 0.96, 1.0, 1.0, 1.0].map(|again_ratio| Round {
+            base_ns: 1.0,
+            head_ns: 1.15,
+            ratio: 1.15,
+            again_ratio,
+        });
+        let mut open = Open::default();
+        let mut signs = Vec::new();
+        for _ in 0..3 {
+            let (sign, measured) = open.judge(attempt.to_vec(), &RULES).unwrap();
+            signs.push((sign, measured.rounds.len()));
+        }
+        assert_eq!(signs[0], (Sign::Noisy, 5));
+        assert_eq!(signs[2], (Sign::Slower, 15));
+        assert!(Open::suspected().noisy.is_empty());
     }
 
     #[test]
