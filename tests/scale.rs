@@ -78,6 +78,21 @@ fn a_load_is_spread_over_the_rings_that_it_takes() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    // The embedded server, too, has as many rings as that takes.
+    let mock = ["--mock", "--isl", "8", "--osl", "3", "--cores", &core];
+    let many = [
+        "--concurrency",
+        "600",
+        "--request-count",
+        "1200",
+        "--output-dir",
+        &again,
+    ];
+    let output = bench(300, &[&mock[..], &many[..]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report = fs::read(folder.path().join("again/report.json"));
+    let report: Value = serde_json::from_slice(&report.expect(&said)).unwrap();
+    assert_eq!(of(&report, "/load/completed"), 1200, "{said}");
     // With a number of shards that was named, what is missing is said.
     let output = bench(300, &[&load[..], &["--shards", "1"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);

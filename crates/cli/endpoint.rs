@@ -8,8 +8,8 @@ use ridgeline_wire::http1::{Method, RequestOptions, RequestTemplate};
 
 use crate::complaint::Complaint;
 use crate::config::{BenchConfig, EndpointKind};
-use crate::network;
 use crate::url::BaseUrl;
+use crate::{machine, network};
 
 /// An endpoint that accepted a connection.
 #[derive(Debug)]
@@ -29,7 +29,9 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// Connections that the embedded server takes, if it is that.
     pub(crate) fn connections_max(&self) -> Option<u32> {
-        self.mock.as_ref().map(Running::connections_max)
+        let mock = self.mock.as_ref()?;
+        let threads = u32::try_from(mock.threads()).unwrap_or(u32::MAX);
+        Some(mock.connections_max().saturating_mul(threads))
     }
 }
 
@@ -82,6 +84,7 @@ impl Address {
                 let cores = mock_core.map(|core| vec![core]);
                 let placement = Placement {
                     cores,
+                    connections_max: several_rings(config.concurrency),
                     ..Placement::at(any_port)
                 };
                 let mock = ridgeline_mock_server::start(ServerConfig::default(), placement)?;
@@ -158,6 +161,15 @@ fn headers(lines: &[String]) -> Result<Vec<(String, String)>, Complaint> {
         )),
     };
     lines.iter().map(split).collect()
+}
+
+/// Connections that the embedded server is asked to take, where those of `concurrency` requests in flight are
+/// more than one ring has room for.
+fn several_rings(concurrency: Option<u32>) -> Option<u32> {
+    let slots = concurrency?;
+    // Those that still close are there beside those of the requests.
+    let connections = slots.saturating_add(slots.div_ceil(16)).saturating_add(16);
+    (u64::from(connections) > machine::descriptors()).then_some(connections)
 }
 
 fn api_key(config: &BenchConfig) -> Result<Option<String>, Complaint> {
