@@ -1,7 +1,7 @@
 //! The roofline as a person reads it on a terminal: what matters first, then every row.
 
 use ridgeline_clock::Nanos;
-use ridgeline_report::console::text::{clean, columns, number, shorten, utc, wrap};
+use ridgeline_report::console::text::{clean, columns, number, utc, wrap};
 
 use crate::{Roofline, Row, Section};
 
@@ -154,12 +154,14 @@ impl Table {
     /// `told`: its words stand with another row.
     fn row(&mut self, row: &Row, told: bool) {
         let cells = cells(row);
-        let name = clean(&row.name);
-        // Wide characters take two columns: what is left of them fits.
-        let chars = (3..=self.name - 3).rev();
-        let mut shorter = chars.map(|chars| shorten(&name, chars));
-        let fits = |name: &String| columns(name) <= self.name - 3;
-        let name = shorter.find(fits).unwrap_or_default();
+        let mut name = clean(&row.name);
+        // Rows differ in the ends of their names: a long one is not cut, it has lines of its own.
+        if columns(&name) > self.name - 3 {
+            for line in wrap(&name, self.width - 2) {
+                self.line(&format!("  {line}"));
+            }
+            name.clear();
+        }
         let gap = " ".repeat(self.name - 2 - columns(&name));
         let mut line = format!("  {name}{gap}");
         for (cell, columns) in cells.iter().zip([FIGURE, FIGURE, RATIO, RATIO]) {

@@ -14,12 +14,12 @@ pub(crate) enum Bars {
     Cpu,
 }
 
-const WIDTH: f64 = 560.0;
-const NAME: f64 = 236.0;
+const WIDTH: f64 = 640.0;
+const NAME: f64 = 300.0;
 /// Right of the bars, for the figures.
 const FIGURE: f64 = 44.0;
 const BAR: f64 = 18.0;
-const NAME_CHARS: usize = 36;
+const NAME_CHARS: usize = 46;
 
 impl Bars {
     pub(crate) fn title(self) -> &'static str {
