@@ -8,7 +8,7 @@ use ridgeline_report::{Environment, write_whole};
 use ridgeline_roofline::plan::{Count, Demand, Plan};
 use ridgeline_roofline::{
     Context, Cores, Found, Origin, PAGE, Profile, ROOFLINE, Roofline, Run, SAFE_SHARE, Section,
-    page, table,
+    page, promise, table,
 };
 
 use crate::backend::Backend;
@@ -18,6 +18,8 @@ use crate::measuring::Measuring;
 use crate::share::Share;
 use crate::{folder, headroom, machine, signals, terminal};
 
+/// The exit code when a promise is not kept.
+const BROKEN: u8 = 5;
 /// The exit code after a signal.
 const INTERRUPTED: u8 = 130;
 
@@ -60,6 +62,10 @@ struct RunArgs {
     /// Print the document instead of the table
     #[arg(long)]
     json: bool,
+    /// Say which promises of perf/SPEC.md hold (sections scanner and engine), and end with code 5 when one
+    /// does not
+    #[arg(long, conflicts_with = "json")]
+    check: bool,
 }
 
 #[derive(Args, Debug)]
@@ -130,9 +136,22 @@ fn measure(args: &RunArgs) -> Result<u8, Complaint> {
         let folder = kept.path.display();
         terminal::print(&format!("{text}\nResults     {folder}\n"))?;
     }
+    let kept = !args.check || promises(&roofline)?;
     save_profile(&roofline);
     written?;
-    Ok(if interrupted { INTERRUPTED } else { 0 })
+    Ok(match (interrupted, kept) {
+        (true, _) => INTERRUPTED,
+        (false, true) => 0,
+        (false, false) => BROKEN,
+    })
+}
+
+/// Prints what was promised and what was found. Whether all is kept.
+fn promises(roofline: &Roofline) -> Result<bool, Complaint> {
+    let checked = promise::check(&roofline.rows);
+    let lines: String = checked.iter().map(|one| format!("{one}\n")).collect();
+    terminal::print(&format!("\nPromises of perf/SPEC.md\n{lines}"))?;
+    Ok(checked.iter().all(promise::Checked::is_kept))
 }
 
 /// Runs the sections, with what watches over them.
@@ -249,6 +268,7 @@ mod tests {
             server_core,
             client_core,
             json: false,
+            check: false,
         }
     }
 

@@ -36,6 +36,7 @@ pub mod passes;
 pub mod plan;
 mod plot;
 mod profile;
+pub mod promise;
 mod row;
 mod run;
 #[cfg(test)]
