@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use clap::ValueEnum;
 use ridgeline_clock::{Arrival, Nanos};
-use ridgeline_wire::carry::{Carry, CarryPool};
-use ridgeline_wire::exchange::{Asked, Exchange, ExchangeLimits, Progress};
+use ridgeline_wire::carry::Carry;
+use ridgeline_wire::exchange::{Asked, Exchange, ExchangeLimits, Progress, Shared};
 use ridgeline_wire::http1::ResponseDecoder;
 use ridgeline_wire::openai::EndpointType;
 
@@ -335,7 +335,7 @@ fn decoded(answer: &Answer, bytes: &[u8], pieces: usize) -> Heard {
         Endpoint::Completions => EndpointType::Completions,
         _ => EndpointType::Chat,
     };
-    let (mut carry, mut pool) = (Carry::new(512), CarryPool::new(1 << 20));
+    let (mut carry, mut shared) = (Carry::new(512), Shared::new(1 << 20, 4 << 10));
     let mut http = ResponseDecoder::new(256 << 10);
     let mut exchange = Exchange::new(&ExchangeLimits::default());
     exchange.begin(Asked {
@@ -348,10 +348,10 @@ fn decoded(answer: &Answer, bytes: &[u8], pieces: usize) -> Heard {
     let mut progress = Progress::More;
     for piece in bytes.chunks(pieces) {
         assert_eq!(progress, Progress::More, "bytes are left over");
-        progress = exchange.received(&mut http, &mut carry, &mut pool, piece, arrival, &mut ());
+        progress = exchange.received(&mut http, &mut carry, &mut shared, piece, arrival, &mut ());
     }
     if progress == Progress::More {
-        exchange.ended(&mut http, &mut carry, &mut pool, true, arrival, &mut ());
+        exchange.ended(&mut http, &mut carry, &mut shared, true, arrival, &mut ());
     }
     let heard = exchange.answer();
     assert_eq!(heard.failure, None);
