@@ -163,13 +163,18 @@ fn headers(lines: &[String]) -> Result<Vec<(String, String)>, Complaint> {
     lines.iter().map(split).collect()
 }
 
+/// The most connections that the embedded server is asked to take: it shares this process's memory with the
+/// client, and both take some kilobytes for each.
+const MOCK_CONNECTIONS_MAX: u32 = 1 << 18;
+
 /// Connections that the embedded server is asked to take, where those of `concurrency` requests in flight are
 /// more than one ring has room for.
 fn several_rings(concurrency: Option<u32>) -> Option<u32> {
     let slots = concurrency?;
     // Those that still close are there beside those of the requests.
     let connections = slots.saturating_add(slots.div_ceil(16)).saturating_add(16);
-    (u64::from(connections) > machine::descriptors()).then_some(connections)
+    (u64::from(connections) > machine::descriptors())
+        .then_some(connections.min(MOCK_CONNECTIONS_MAX))
 }
 
 fn api_key(config: &BenchConfig) -> Result<Option<String>, Complaint> {

@@ -294,7 +294,8 @@ impl Room {
         if let Some(mock) = self.mock.filter(|&mock| slots > u64::from(mock)) {
             return Err(Complaint::new(format!(
                 "{slots} requests in flight need as many connections, and the embedded server takes \
-                 {mock}: lower --concurrency, or raise the hard limit on descriptors (ulimit -Hn)"
+                 {mock}: lower --concurrency, raise the hard limit on descriptors (ulimit -Hn), or measure \
+                 a server of its own: ridgeline mock-server --connections-max N"
             )));
         }
         let of = |k| u64::from(plan.limits.connections(plan.slots_of(k)));
