@@ -8,7 +8,7 @@ use crate::pace::Pace;
 /// makes no difference, or in its length.
 ///
 /// The bytes of a head that was parsed are kept, and the places of values that may differ: the
-/// digits of its Content-Length, and [`VARYING`] fields. A later head with the same bytes around
+/// digits of its Content-Length, and Date and X-Request-Id. A later head with the same bytes around
 /// as valid values means the same but for the length: where its lines end and which fields they
 /// are is the same. Anything else is parsed.
 #[derive(Debug)]

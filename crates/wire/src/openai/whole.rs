@@ -8,7 +8,7 @@ use crate::pace::Pace;
 /// whose meaning is known.
 ///
 /// After a full parse of a body that holds one text for choice 0, and neither reasoning nor tool calls,
-/// its bytes are kept but for the insides of certain leaves ([`Place`]): strings without their quotes,
+/// its bytes are kept but for the insides of certain leaves (`Place`): strings without their quotes,
 /// whole numbers. A later body with the same bytes around valid insides of the same kinds is the same
 /// tree with other leaves, because neither a string nor a number can end elsewhere. So it means the same but
 /// for what those leaves say. Anything else is parsed.
