@@ -28,6 +28,7 @@ pub mod http1;
 pub mod openai;
 pub mod sse;
 
+mod digits;
 #[cfg(test)]
 mod mutate;
 mod pace;

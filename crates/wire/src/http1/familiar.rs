@@ -2,6 +2,7 @@ use memchr::memchr;
 
 use super::head;
 use super::response::Fields;
+use crate::digits::{DIGITS_MAX, leading_number};
 use crate::pace::Pace;
 
 /// The exact fast path for heads: one that is known to differ from a parsed one only where that
@@ -37,9 +38,6 @@ const HOLES_MAX: usize = 4;
 /// Fields whose values differ from answer to answer and say nothing about how to read it. They may
 /// do so at the same length only: then it is not asked where they end.
 const VARYING: [&[u8]; 2] = [b"date", b"x-request-id"];
-
-/// Numbers of so many digits fit 64 bits.
-const DIGITS_MAX: usize = 19;
 
 impl FamiliarHead {
     /// Keeps heads of at most `bytes_max` bytes.
@@ -137,21 +135,4 @@ impl FamiliarHead {
         self.pace.hit();
         Some((fields, input.len() - rest.len()))
     }
-}
-
-/// How many digits `input` begins with, and their number.
-#[inline]
-fn leading_number(input: &[u8]) -> Option<(usize, u64)> {
-    let mut number = 0;
-    for (count, byte) in input.iter().take(DIGITS_MAX + 1).enumerate() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return (count > 0).then_some((count, number));
-        }
-        if count == DIGITS_MAX {
-            return None;
-        }
-        number = number * 10 + u64::from(digit);
-    }
-    None
 }

@@ -2,6 +2,7 @@ use super::chunk::{Chunk, Usage};
 use super::json::{Cursor, Failed};
 use super::text::{KEY_BYTES_MAX, Text, string_end};
 use super::{EndpointType, FinishReason};
+use crate::digits::leading_number;
 use crate::pace::Pace;
 
 /// The exact fast path for whole bodies: one that is known to differ from a parsed one only in values
@@ -35,9 +36,6 @@ struct Leaf {
 }
 
 const LEAVES_MAX: usize = 9;
-
-/// Numbers of so many digits fit 64 bits.
-const DIGITS_MAX: usize = 19;
 
 /// What stands at one place of a body only. The leaves that may differ come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,20 +189,11 @@ fn string<'a>(rest: &mut &'a [u8]) -> Option<Text<'a>> {
 /// Takes a whole number without a sign. What follows it can't continue it: it followed a number before.
 #[inline]
 fn number(rest: &mut &[u8]) -> Option<u64> {
-    let mut number = 0;
-    for (count, byte) in rest.iter().take(DIGITS_MAX + 1).enumerate() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            let (digits, tail) = rest.split_at(count);
-            *rest = tail;
-            return matches!(digits, [b'1'..=b'9', ..] | [b'0']).then_some(number);
-        }
-        if count == DIGITS_MAX {
-            return None;
-        }
-        number = number * 10 + u64::from(digit);
-    }
-    None
+    let (count, number) = leading_number(rest)?;
+    let (digits, tail) = rest.split_at(count);
+    *rest = tail;
+    // JSON has no zeros before a number.
+    matches!(digits, [b'1'..=b'9', ..] | [b'0']).then_some(number)
 }
 
 /// Finds the leaves of a body that was read before, by the keys by which [`Chunk`] finds them.
