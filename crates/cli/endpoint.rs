@@ -9,7 +9,7 @@ use ridgeline_wire::http1::{Method, RequestOptions, RequestTemplate};
 use crate::complaint::Complaint;
 use crate::config::{BenchConfig, EndpointKind};
 use crate::url::BaseUrl;
-use crate::{machine, network};
+use crate::{network, scale};
 
 /// An endpoint that accepted a connection.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Address {
                 let cores = mock_core.map(|core| vec![core]);
                 let placement = Placement {
                     cores,
-                    connections_max: several_rings(config.concurrency),
+                    connections_max: scale::mock_connections(config)?,
                     ..Placement::at(any_port)
                 };
                 let mock = ridgeline_mock_server::start(ServerConfig::default(), placement)?;
@@ -161,20 +161,6 @@ fn headers(lines: &[String]) -> Result<Vec<(String, String)>, Complaint> {
         )),
     };
     lines.iter().map(split).collect()
-}
-
-/// The most connections that the embedded server is asked to take: it shares this process's memory with the
-/// client, and both take some kilobytes for each.
-const MOCK_CONNECTIONS_MAX: u32 = 1 << 18;
-
-/// Connections that the embedded server is asked to take, where those of `concurrency` requests in flight are
-/// more than one ring has room for.
-fn several_rings(concurrency: Option<u32>) -> Option<u32> {
-    let slots = concurrency?;
-    // Those that still close are there beside those of the requests.
-    let connections = slots.saturating_add(slots.div_ceil(16)).saturating_add(16);
-    (u64::from(connections) > machine::descriptors())
-        .then_some(connections.min(MOCK_CONNECTIONS_MAX))
 }
 
 fn api_key(config: &BenchConfig) -> Result<Option<String>, Complaint> {

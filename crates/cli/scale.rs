@@ -60,6 +60,20 @@ fn shards_per_place(asked: u32, places: u32, limits: &Limits, descriptors: u64) 
     (1..=most).find(fits).unwrap_or(1)
 }
 
+/// Connections that the embedded server is asked to have room for, where those of the requests in flight are
+/// more than one ring has.
+pub(crate) fn mock_connections(config: &BenchConfig) -> Result<Option<u32>, Complaint> {
+    let Some(asked) = asked(config) else {
+        return Ok(None);
+    };
+    let connections = setup::limits(config)?.connections(asked);
+    let is_more = u64::from(connections) > machine::descriptors();
+    Ok(is_more.then_some(connections.min(MOCK_CONNECTIONS_MAX)))
+}
+
+/// It shares this process's memory with the client, and both take some kilobytes for each connection.
+const MOCK_CONNECTIONS_MAX: u32 = 1 << 18;
+
 /// Receive buffers of a ring of which there are `rings` in the place of one, unless their number was
 /// named: together they have what one would have had.
 pub(crate) fn buffers(config: &BenchConfig, usual: u16, rings: u32) -> u16 {
