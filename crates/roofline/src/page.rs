@@ -6,7 +6,7 @@ use ridgeline_clock::Nanos;
 use ridgeline_report::console::text::{number, utc};
 
 use crate::plot::{Bars, bars, charts, escape};
-use crate::words::{bytes, short};
+use crate::words::{bytes, known, known_cores, short};
 use crate::{Headline, Peak, Roofline, Row, Section};
 
 const STYLE: &str = include_str!("page.css");
@@ -58,22 +58,19 @@ fn paragraph(page: &mut String, text: &str) {
 
 fn machine(roofline: &Roofline) -> String {
     let environment = &roofline.environment;
-    let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "unknown".to_owned());
     format!(
         "{}: {}, {} cores, Linux {}, {}, {}; client on core {}, servers on core {}; ridgeline {} {}; {} UTC, \
          in {}",
         roofline.host,
-        word(&environment.cpu_model),
-        environment
-            .cores
-            .map_or_else(|| "?".to_owned(), |n| n.to_string()),
-        word(&environment.kernel),
-        word(&environment.congestion_control),
+        known(environment.cpu_model.as_deref()),
+        known_cores(environment.cores),
+        known(environment.kernel.as_deref()),
+        known(environment.congestion_control.as_deref()),
         environment.driver,
         roofline.cores.client,
         roofline.cores.server,
         roofline.ridgeline.version,
-        word(&roofline.ridgeline.revision),
+        known(roofline.ridgeline.revision.as_deref()),
         utc(roofline.started_unix_ns),
         Nanos(roofline.duration_ns),
     )

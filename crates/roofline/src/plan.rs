@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use ridgeline_report::console::text::{number, percent, utc};
 
-use crate::words::{bytes, whole};
+use crate::words::{bytes, known, whole};
 use crate::{Headline, Peak, Profile};
 
 /// A count as people write it: `500`, `200k`, `1.5M`.
@@ -325,15 +325,14 @@ impl Profile {
     #[must_use]
     pub fn describe(&self) -> String {
         let quick = if self.quick { ", a quick run" } else { "" };
-        let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "unknown".to_owned());
         let date = utc(self.measured_unix_ns);
         format!(
             "{}, {}, Linux {}, ridgeline {} {}, {}{quick}; per core, over loopback",
             self.host,
-            word(&self.environment.cpu_model),
-            word(&self.environment.kernel),
+            known(self.environment.cpu_model.as_deref()),
+            known(self.environment.kernel.as_deref()),
             self.ridgeline.version,
-            word(&self.ridgeline.revision),
+            known(self.ridgeline.revision.as_deref()),
             date.split(' ').next().unwrap_or_default(),
         )
     }

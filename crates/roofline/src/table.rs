@@ -3,6 +3,7 @@
 use ridgeline_clock::Nanos;
 use ridgeline_report::console::text::{clean, columns, number, utc, wrap};
 
+use crate::words::{known, known_cores};
 use crate::{Roofline, Row, Section};
 
 /// The table keeps to these widths, whatever the terminal has.
@@ -84,17 +85,14 @@ impl Table {
         if let Some(scale_out) = headline.scale_out() {
             self.field("Scale out", &scale_out);
         }
-        let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "unknown".to_owned());
         let machine = format!(
             "{}, {} cores, Linux {}, {}; ridgeline {} {}; {} UTC, {}",
-            word(&environment.cpu_model),
-            environment
-                .cores
-                .map_or_else(|| "?".to_owned(), |n| n.to_string()),
-            word(&environment.kernel),
-            word(&environment.congestion_control),
+            known(environment.cpu_model.as_deref()),
+            known_cores(environment.cores),
+            known(environment.kernel.as_deref()),
+            known(environment.congestion_control.as_deref()),
             roofline.ridgeline.version,
-            word(&roofline.ridgeline.revision),
+            known(roofline.ridgeline.revision.as_deref()),
             utc(roofline.started_unix_ns),
             Nanos(roofline.duration_ns),
         );

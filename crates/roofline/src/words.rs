@@ -16,6 +16,16 @@ pub(crate) fn bytes(value: f64) -> String {
     format!("{digits} {prefix}B")
 }
 
+/// What may not be known of a machine.
+pub(crate) fn known(word: Option<&str>) -> &str {
+    word.unwrap_or("unknown")
+}
+
+/// The same of its cores.
+pub(crate) fn known_cores(number: Option<impl ToString>) -> String {
+    number.map_or_else(|| "?".to_owned(), |number| number.to_string())
+}
+
 /// `50,000`.
 #[expect(
     clippy::cast_possible_truncation,
