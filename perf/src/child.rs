@@ -1,3 +1,5 @@
+//! Programs that are kept to one core: run to their end for a bounded time, or served from.
+
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
 use std::net::{SocketAddr, TcpStream};
@@ -12,15 +14,37 @@ use crate::machine::{self, Ended};
 
 /// What a program printed and used.
 #[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) ended: Ended,
+pub struct Finished {
+    /// How it ended, and what it used, start-up included.
+    pub ended: Ended,
     /// From starting the program to its end.
-    pub(crate) wall: Nanos,
-    pub(crate) stdout: String,
+    pub wall: Nanos,
+    /// What it printed.
+    pub stdout: String,
+    /// What it printed there.
+    pub stderr: String,
+}
+
+impl Finished {
+    /// The same if it ended well. `also`: another exit code that is as good as 0.
+    ///
+    /// # Errors
+    /// When it did not, with what it said; the error begins with `name`.
+    pub fn expect_success(self, name: &str, also: Option<i32>) -> io::Result<Self> {
+        let status = self.ended.status;
+        if status.success() || (also.is_some() && status.code() == also) {
+            return Ok(self);
+        }
+        let said = self.stderr.trim();
+        Err(io::Error::other(format!("{name}: {status}: {said}")))
+    }
 }
 
 /// Runs a program on one core, start-up included, for at most `limit`.
-pub(crate) fn run(command: &mut Command, core: usize, limit: Nanos) -> io::Result<Finished> {
+///
+/// # Errors
+/// When it can't be started, or takes longer: it is killed then.
+pub fn run(command: &mut Command, core: usize, limit: Nanos) -> io::Result<Finished> {
     let mut stdout = tempfile::tempfile()?;
     let mut stderr = tempfile::tempfile()?;
     command
@@ -35,31 +59,24 @@ pub(crate) fn run(command: &mut Command, core: usize, limit: Nanos) -> io::Resul
     }
     let (ended, in_time) = (machine::reap(child.id())?, in_time?);
     let wall = MonotonicClock.now() - start;
-    let said = |file: &mut File| -> io::Result<String> {
-        let mut text = String::new();
-        file.rewind()?;
-        file.read_to_string(&mut text)?;
-        Ok(text)
-    };
-    // At its ceiling a client is its own limit, and ridgeline says so by this code.
-    let says_invalid = ended.status.code() == Some(3);
-    if !in_time || !(ended.status.success() || says_invalid) {
-        let what = if in_time {
-            ended.status.to_string()
-        } else {
-            format!("no end in {limit}")
-        };
-        let text = said(&mut stderr)?;
-        return Err(io::Error::other(format!(
-            "{command:?}: {what}: {}",
-            text.trim()
-        )));
+    let stderr = said(&mut stderr)?;
+    if !in_time {
+        let text = format!("{command:?}: no end in {limit}: {}", stderr.trim());
+        return Err(io::Error::other(text));
     }
     Ok(Finished {
         ended,
         wall,
         stdout: said(&mut stdout)?,
+        stderr,
     })
+}
+
+fn said(file: &mut File) -> io::Result<String> {
+    let mut text = String::new();
+    file.rewind()?;
+    file.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Starts the program from a thread that is kept to the core, so that every thread of it is.
@@ -240,7 +257,8 @@ mod tests {
         let finished = run(&mut sh(script), core, Nanos::from_secs(60)).unwrap();
         assert_eq!(finished.stdout, "said\n");
         assert!(finished.ended.cpu.total_ns() > 0 && finished.wall > Nanos::ZERO);
-        let failed = run(&mut sh("echo why >&2; exit 7"), core, Nanos::from_secs(60)).unwrap_err();
+        let failed = run(&mut sh("echo why >&2; exit 7"), core, Nanos::from_secs(60)).unwrap();
+        let failed = failed.expect_success("sh", None).unwrap_err();
         assert!(
             failed.to_string().contains("exit status: 7: why"),
             "{failed}"
@@ -251,6 +269,24 @@ mod tests {
             run(&mut sh("true"), 5000, Nanos::from_secs(60)).is_err(),
             "no such core"
         );
+    }
+
+    #[test]
+    fn an_exit_code_can_be_as_good_as_none() {
+        let core = rustix::thread::sched_getcpu();
+        let script = "echo said; echo why >&2; exit 3";
+        let finished = run(&mut sh(script), core, Nanos::from_secs(60)).unwrap();
+        assert_eq!((&*finished.stdout, &*finished.stderr), ("said\n", "why\n"));
+        let finished = finished.expect_success("sh", Some(3)).unwrap();
+        let refused = finished.expect_success("sh", None).unwrap_err();
+        assert!(refused.to_string().ends_with("3: why"), "{refused}");
+    }
+
+    #[test]
+    fn a_server_that_does_not_say_where_it_listens_is_none() {
+        let core = rustix::thread::sched_getcpu();
+        let silent = Served::start(&mut sh("echo no"), core, Listens::Says).unwrap_err();
+        assert!(silent.to_string().contains("does not listen"), "{silent}");
     }
 
     #[test]

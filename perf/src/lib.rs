@@ -24,6 +24,7 @@ mod request;
 mod stamp;
 
 pub mod ceiling;
+pub mod child;
 pub mod client;
 pub mod machine;
 pub mod pair;

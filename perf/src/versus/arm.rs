@@ -9,10 +9,13 @@ use serde::Serialize;
 use serde_json::Value;
 use tempfile::TempPath;
 
+use crate::child::{self, Finished};
 use crate::client::Outcome;
 use crate::versus::Options;
-use crate::versus::child::{self, Finished};
 use crate::versus::programs::Programs;
+
+/// At its ceiling a client is its own limit, and ridgeline says so by this exit code.
+const INVALID: i32 = 3;
 
 /// What one run of an arm did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -73,6 +76,51 @@ pub struct Arm {
     pub(crate) _file: Option<TempPath>,
 }
 
+/// What every `ridgeline bench` beside a bare client is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Bench<'a> {
+    /// The server, as `127.0.0.1:PORT`.
+    pub address: &'a str,
+    /// The core of its one shard.
+    pub core: usize,
+    /// Whether it asks for streams.
+    pub streaming: bool,
+    /// Whether it uses kernel receive stamps.
+    pub timestamps: bool,
+}
+
+impl Bench<'_> {
+    /// Without records: the bare client keeps none.
+    fn flags(&self) -> Vec<String> {
+        let (url, core) = (format!("http://{}", self.address), self.core.to_string());
+        let streaming = if self.streaming {
+            "--streaming"
+        } else {
+            "--no-streaming"
+        };
+        let stamps = if self.timestamps { "on" } else { "off" };
+        [
+            "bench",
+            "--url",
+            &url,
+            "--model",
+            "mock",
+            "--endpoint-type",
+            "chat",
+            streaming,
+            "--records",
+            "none",
+            "--rx-timestamps",
+            stamps,
+            "--quiet",
+            "--cores",
+            &core,
+        ]
+        .map(str::to_owned)
+        .into()
+    }
+}
+
 impl Side for Arm {
     fn name(&self) -> &'static str {
         self.name
@@ -117,15 +165,18 @@ impl Arm {
         }
     }
 
-    /// ridgeline, with these arguments: `bench` and its flags, all but `--output-dir`.
+    /// `ridgeline bench` as the bare client runs, with these flags besides: a prompt, an end, and whatever
+    /// differs.
     pub fn ridgeline(
         program: PathBuf,
-        args: impl IntoIterator<Item = impl Into<OsString>>,
+        bench: &Bench<'_>,
+        flags: impl IntoIterator<Item = impl Into<OsString>>,
     ) -> Self {
+        let fixed = bench.flags().into_iter().map(OsString::from);
         Self {
             name: "ridgeline",
             program,
-            args: args.into_iter().map(Into::into).collect(),
+            args: fixed.chain(flags.into_iter().map(Into::into)).collect(),
             reading: Reading::Ridgeline,
             _file: None,
         }
@@ -143,7 +194,8 @@ impl Arm {
         if self.reading == Reading::Ridgeline {
             command.arg("--output-dir").arg(folder.path());
         }
-        let finished = child::run(&mut command, core, limit)?;
+        let finished =
+            child::run(&mut command, core, limit)?.expect_success(self.name, Some(INVALID))?;
         let read = self.read(&finished, folder.path());
         let sample = read.map_err(|error| io::Error::other(format!("{}: {error}", self.name)))?;
         Ok(Sample {

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use ridgeline_clock::Nanos;
 
+use crate::child::{Listens, Served};
 use crate::versus::Options;
 use crate::versus::arm::{self, Arm, Sample, Side};
-use crate::versus::child::{Listens, Served};
 use crate::versus::preset::{self, Preset};
 
 /// Streams that are open, unless told.

@@ -9,7 +9,6 @@
 //! its own, an [`Arm`] a client that is run once and accounted for.
 
 mod arm;
-mod child;
 mod figure;
 mod lateness;
 mod preset;
@@ -25,8 +24,7 @@ use serde::Serialize;
 
 use crate::machine::Environment;
 use crate::versus::arm::Side;
-pub use crate::versus::arm::{Arm, Sample};
-pub use crate::versus::child::{Listens, Served};
+pub use crate::versus::arm::{Arm, Bench, Sample};
 pub use crate::versus::figure::{Bound, Figure, Measure, Relation};
 use crate::versus::figure::{Question, Round};
 pub use crate::versus::preset::Preset;

@@ -8,9 +8,9 @@ use clap::ValueEnum;
 use ridgeline_clock::Nanos;
 use serde::Serialize;
 
+use crate::child::{Listens, Served};
 use crate::payload;
-use crate::versus::arm::{Arm, Reading, Side};
-use crate::versus::child::{Listens, Served};
+use crate::versus::arm::{Arm, Bench, Reading, Side};
 use crate::versus::figure::{Bound, Measure, Question, Relation};
 use crate::versus::{Options, lateness, serving};
 
@@ -193,32 +193,14 @@ impl Preset {
     /// ridgeline's client, which sends what the preset asks for.
     pub(crate) fn ridgeline(self, options: &Options, address: &str) -> io::Result<Arm> {
         let program = built(&options.ridgeline)?;
-        let core = options.client_core.to_string();
-        let (url, stop) = (format!("http://{address}"), self.stop(options));
-        let streaming = if self.streams() || matches!(self, Self::Memory | Self::Lateness) {
-            "--streaming"
-        } else {
-            "--no-streaming"
+        let bench = Bench {
+            address,
+            core: options.client_core,
+            streaming: self.streams() || matches!(self, Self::Memory | Self::Lateness),
+            timestamps: options.timestamps,
         };
-        let stamps = if options.timestamps { "on" } else { "off" };
-        let mut args = vec![
-            "bench",
-            "--url",
-            &url,
-            "--model",
-            "mock",
-            "--endpoint-type",
-            "chat",
-        ];
-        args.extend([
-            streaming,
-            "--records",
-            "none",
-            "--rx-timestamps",
-            stamps,
-            "--quiet",
-        ]);
-        args.extend(["--cores", &core, "--prompt", payload::PROMPT]);
+        let stop = self.stop(options);
+        let mut args = vec!["--prompt", payload::PROMPT];
         args.extend(stop.iter().map(String::as_str));
         let connections = options.connections.unwrap_or(64).to_string();
         // A rate decides by itself how much is in flight.
@@ -232,7 +214,7 @@ impl Preset {
             // All streams are due at once, and many take time to open.
             args.extend(["--drain-timeout", "120s"]);
         }
-        Ok(Arm::ridgeline(program, args))
+        Ok(Arm::ridgeline(program, &bench, args))
     }
 
     /// When a run of ridgeline ends, as flags.

@@ -12,11 +12,11 @@ use ridgeline_clock::{Clock, MonotonicClock};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::child::{Listens, Served};
 use crate::client;
 use crate::payload;
 use crate::versus::Options;
 use crate::versus::arm::{Sample, Side};
-use crate::versus::child::{Listens, Served};
 use crate::versus::preset::{Preset, bare, built};
 
 /// A server that is measured: a process of its own for every run, on the server's core.

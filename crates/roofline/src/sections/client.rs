@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use ridgeline_clock::Nanos;
+use ridgeline_perf::child::Served;
 use ridgeline_perf::payload;
-use ridgeline_perf::versus::Served;
 
 use crate::sections::turns::{self, Tally, words};
 use crate::{Context, Row, Section, Unit};
@@ -84,6 +84,7 @@ fn measure(context: &Context, point: Point) -> io::Result<Row> {
     let own = turns::bench(
         context,
         &served,
+        false,
         &asked.bench(&["--request-count", &requests]),
     );
     let turns = turns::in_turns(context, Some(&served), &bare, &own)?;
@@ -144,7 +145,7 @@ impl Asked {
         if point.answer_bytes > SMALL_BYTES {
             bare.extend(words(&["--buffers", "128", "--buffer-bytes", "65536"]));
         }
-        let mut bench = words(&["--no-streaming", "--concurrency", &connections, "--config"]);
+        let mut bench = words(&["--concurrency", &connections, "--config"]);
         bench.push(file.display().to_string());
         Ok(Self { bare, bench })
     }

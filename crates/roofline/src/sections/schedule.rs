@@ -4,8 +4,9 @@
 use std::io;
 
 use ridgeline_clock::Nanos;
+use ridgeline_perf::child::Served;
 use ridgeline_perf::payload;
-use ridgeline_perf::versus::{Arm, Sample, Served};
+use ridgeline_perf::versus::{Arm, Sample};
 
 use crate::sections::turns::{self, Tally, Turns, percent, words};
 use crate::{Ceiling, Context, Measured, Row, Section, Unit};
@@ -106,7 +107,6 @@ fn closed_loop(context: &Context, served: &Served) -> io::Result<Tally> {
 fn bench(context: &Context, served: &Served, rate: f64) -> Arm {
     let (rate, span) = (format!("{rate:.0}"), turns::seconds(context.run()));
     let flags = words(&[
-        "--no-streaming",
         "--prompt",
         payload::PROMPT,
         "--arrival-pattern",
@@ -116,7 +116,7 @@ fn bench(context: &Context, served: &Served, rate: f64) -> Arm {
         "--duration",
         &format!("{span}s"),
     ]);
-    turns::bench(context, served, &flags)
+    turns::bench(context, served, false, &flags)
 }
 
 fn sleeper(context: &Context, rate: f64) -> Arm {

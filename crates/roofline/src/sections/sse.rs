@@ -3,8 +3,8 @@
 use std::io;
 
 use ridgeline_clock::Nanos;
+use ridgeline_perf::child::Served;
 use ridgeline_perf::payload;
-use ridgeline_perf::versus::Served;
 
 use crate::sections::turns::{self, Tally, words};
 use crate::{Context, EVENTS_PER_WRITE, Row, Section, Unit};
@@ -33,7 +33,6 @@ fn measure(context: &Context, per_write: Option<u32>) -> io::Result<Row> {
     let bare = bare(&["--requests", &streams]);
     let bare = turns::bare_client(context, &served, &bare);
     let own = words(&[
-        "--streaming",
         "--prompt",
         payload::PROMPT,
         "--concurrency",
@@ -41,7 +40,7 @@ fn measure(context: &Context, per_write: Option<u32>) -> io::Result<Row> {
         "--request-count",
         &streams,
     ]);
-    let own = turns::bench(context, &served, &own);
+    let own = turns::bench(context, &served, true, &own);
     let turns = turns::in_turns(context, Some(&served), &bare, &own)?;
     let name = match per_write {
         Some(1) => "paced: 1 event a write".to_owned(),

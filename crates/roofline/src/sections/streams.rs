@@ -71,7 +71,7 @@ fn hold(context: &Context, plan: Plan) -> io::Result<Held> {
         None
     };
     let mut own = Tally::default();
-    let arm: Arm = turns::bench(context, &served, &plan.bench());
+    let arm: Arm = turns::bench(context, &served, true, &plan.bench());
     if let Err(error) = turns::run_once(context, Some(&served), &arm, &mut own) {
         return stopped_by(&error.to_string()).map_or(Err(error), |why| Ok(Held::Stopped(why)));
     }
@@ -132,7 +132,6 @@ impl Plan {
     fn bench(self) -> Vec<String> {
         let count = self.count.to_string();
         words(&[
-            "--streaming",
             "--prompt",
             payload::PROMPT,
             "--concurrency",

@@ -3,7 +3,8 @@
 use std::io;
 
 use ridgeline_clock::Nanos;
-use ridgeline_perf::versus::{Arm, Listens, Programs, Sample, Served};
+use ridgeline_perf::child::{Listens, Served};
+use ridgeline_perf::versus::{Arm, Bench, Programs, Sample};
 
 use crate::{Ceiling, Context, Measured};
 
@@ -99,31 +100,15 @@ pub(crate) fn bare_client(context: &Context, served: &Served, flags: &[String]) 
     Arm::bare_client(&programs(context), address.iter().chain(flags))
 }
 
-/// `ridgeline bench` against `served`: without records and kernel stamps, as the bare client.
-pub(crate) fn bench(context: &Context, served: &Served, flags: &[String]) -> Arm {
-    let url = format!("http://{}", served.address());
-    let core = context.client_core.to_string();
-    let fixed = [
-        "bench",
-        "--url",
-        &url,
-        "--model",
-        "mock",
-        "--endpoint-type",
-        "chat",
-        "--records",
-        "none",
-        "--rx-timestamps",
-        "off",
-        "--quiet",
-        "--cores",
-        &core,
-    ];
-    let fixed = fixed.into_iter().map(str::to_owned);
-    Arm::ridgeline(
-        context.ridgeline.clone(),
-        fixed.chain(flags.iter().cloned()),
-    )
+/// `ridgeline bench` against `served`, as the bare client: without records and kernel stamps.
+pub(crate) fn bench(context: &Context, served: &Served, streaming: bool, flags: &[String]) -> Arm {
+    let bench = Bench {
+        address: served.address(),
+        core: context.client_core,
+        streaming,
+        timestamps: false,
+    };
+    Arm::ridgeline(context.ridgeline.clone(), &bench, flags)
 }
 
 /// Runs an arm once on the client's core, and adds what it and the server did.

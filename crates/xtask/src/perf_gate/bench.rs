@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ridgeline_clock::Nanos;
+use ridgeline_perf::child;
 use serde::Deserialize;
 
 use super::plant;
-use super::process;
 use super::statistics::quantile;
 use super::subject::{Arm, Readings, Subject};
 
@@ -67,7 +67,7 @@ impl Subject for Bench {
         if !only.is_empty() {
             command.arg(filter(only));
         }
-        process::run(&mut command, self.core, LIMIT)?.expect_success(&self.name, None)?;
+        child::run(&mut command, self.core, LIMIT)?.expect_success(&self.name, None)?;
         read(home.path())
     }
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use ridgeline_clock::Nanos;
+use ridgeline_perf::child;
 use serde::Serialize;
 
 use super::build::{COUNTS, Programs};
-use super::process;
 use super::verdict::Verdict;
 
 /// More instructions by this much are said.
@@ -95,7 +95,7 @@ fn count(program: &Path, core: usize) -> io::Result<Option<Counts>> {
         .args(["-k", "5", LIMIT_S])
         .arg(program)
         .arg("--bench");
-    let said = process::run(&mut command, core, LIMIT)?.expect_success(COUNTS, None)?;
+    let said = child::run(&mut command, core, LIMIT)?.expect_success(COUNTS, None)?;
     read(&said.stdout).map_err(io::Error::other)
 }
 

@@ -1,17 +1,15 @@
 //! End to end: what a request or an event costs `ridgeline bench` over loopback.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ridgeline_clock::Nanos;
+use ridgeline_perf::child::{Listens, Served};
 use ridgeline_perf::payload;
-use serde_json::Value;
+use ridgeline_perf::versus::{Arm as Client, Bench};
 
-use super::process::{self, Server};
 use super::subject::{Arm, Readings, Subject};
 
 /// A kind of load, as `versus` knows it.
@@ -34,8 +32,6 @@ const EVENTS: u64 = 1000;
 const CONCURRENCY: &str = "64";
 /// The longest that a run may take: a hundred times what it should.
 const LIMIT: Nanos = Nanos::from_secs(300);
-/// `ridgeline bench` ends with this when it was its own limit, as a client at its ceiling is.
-const INVALID: i32 = 3;
 
 impl Load {
     fn name(self) -> &'static str {
@@ -67,7 +63,7 @@ pub(crate) struct End {
     load: Load,
     name: String,
     programs: [PathBuf; 3],
-    server: Server,
+    server: Served,
     core: usize,
 }
 
@@ -88,46 +84,23 @@ impl End {
             load,
             name: format!("end-to-end/{}", load.name()),
             programs,
-            server: Server::start(&mut server, server_core)?,
+            server: Served::start(&mut server, server_core, Listens::Says)?,
             core,
         })
     }
 
-    fn arguments(&self, folder: &Path) -> Vec<OsString> {
-        let url = format!("http://{}", self.server.address);
-        let (core, requests) = (self.core.to_string(), self.load.requests().to_string());
-        let streaming = match self.load {
-            Load::Request => "--no-streaming",
-            Load::Coalesced | Load::Paced => "--streaming",
+    /// `ridgeline bench` of one of the programs.
+    fn client(&self, program: &Path) -> Client {
+        let bench = Bench {
+            address: self.server.address(),
+            core: self.core,
+            streaming: self.load.events().is_some(),
+            timestamps: false,
         };
-        let mut arguments: Vec<OsString> = [
-            "bench",
-            "--url",
-            &url,
-            "--model",
-            "mock",
-            "--endpoint-type",
-            "chat",
-            streaming,
-            "--records",
-            "none",
-            "--rx-timestamps",
-            "off",
-            "--quiet",
-            "--cores",
-            &core,
-            "--prompt",
-            payload::PROMPT,
-            "--concurrency",
-            CONCURRENCY,
-            "--request-count",
-            &requests,
-            "--output-dir",
-        ]
-        .map(OsString::from)
-        .into();
-        arguments.push(folder.into());
-        arguments
+        let requests = self.load.requests().to_string();
+        let flags = ["--prompt", payload::PROMPT, "--concurrency", CONCURRENCY];
+        let flags = flags.into_iter().chain(["--request-count", &requests]);
+        Client::ridgeline(program.to_owned(), &bench, flags)
     }
 }
 
@@ -137,19 +110,12 @@ impl Subject for End {
     }
 
     fn run(&self, arm: Arm, _: &BTreeSet<String>) -> io::Result<Readings> {
-        let folder = tempfile::Builder::new()
-            .prefix("end-")
-            .rand_bytes(8)
-            .tempdir()?;
-        let mut command = Command::new(&self.programs[arm as usize]);
-        command.args(self.arguments(folder.path()));
-        let finished = process::run(&mut command, self.core, LIMIT)?
-            .expect_success(&self.name, Some(INVALID))?;
-        let report = fs::read_to_string(folder.path().join("report.json"))?;
-        let completed = completed(&report)
-            .map_err(|error| io::Error::other(format!("{}: report.json: {error}", self.name)))?;
-        let units = completed * self.load.events().unwrap_or(1);
-        Ok([(self.name.clone(), per_unit(finished.cpu, units))].into())
+        let client = self.client(&self.programs[arm as usize]);
+        let sample = client.run(self.core, LIMIT)?;
+        let units = sample.requests * self.load.events().unwrap_or(1);
+        let per_unit = per_unit(Nanos(sample.cpu_ns), units)
+            .ok_or_else(|| io::Error::other(format!("{}: no request was answered", self.name)))?;
+        Ok([(self.name.clone(), per_unit)].into())
     }
 }
 
@@ -157,22 +123,8 @@ impl Subject for End {
     clippy::cast_precision_loss,
     reason = "times and counts far below 2^53"
 )]
-fn per_unit(cpu: Nanos, units: u64) -> f64 {
-    cpu.0 as f64 / units as f64
-}
-
-/// Requests that a report says were answered; none may have failed.
-fn completed(report: &str) -> Result<u64, String> {
-    let report: Value = serde_json::from_str(report).map_err(|error| error.to_string())?;
-    let number = |pointer: &str| {
-        let field = report.pointer(pointer).and_then(Value::as_u64);
-        field.ok_or_else(|| format!("no number {pointer}"))
-    };
-    match (number("/load/failed")?, number("/load/completed")?) {
-        (0, 0) => Err("no request was answered".to_owned()),
-        (0, completed) => Ok(completed),
-        (failed, _) => Err(format!("{failed} requests failed")),
-    }
+fn per_unit(cpu: Nanos, units: u64) -> Option<f64> {
+    (units > 0).then(|| cpu.0 as f64 / units as f64)
 }
 
 #[cfg(test)]
@@ -180,24 +132,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_counts_if_nothing_failed() {
-        let report = |completed: u64, failed: u64| {
-            format!(r#"{{"load":{{"completed":{completed},"failed":{failed}}}}}"#)
-        };
-        assert_eq!(completed(&report(7, 0)), Ok(7));
-        assert_eq!(
-            completed(&report(7, 1)),
-            Err("1 requests failed".to_owned())
-        );
-        assert!(completed(&report(0, 0)).is_err());
-        assert_eq!(completed("{}"), Err("no number /load/failed".to_owned()));
-        assert!(completed("").is_err());
-    }
-
-    #[test]
-    #[expect(clippy::float_cmp, reason = "a quotient that is exact")]
     fn cpu_time_is_divided_by_what_was_done() {
-        assert_eq!(per_unit(Nanos(3_000), 2), 1_500.0);
+        assert_eq!(per_unit(Nanos(3_000), 2), Some(1_500.0));
+        assert_eq!(per_unit(Nanos(3_000), 0), None);
         assert_eq!(Load::Paced.events(), Some(1000));
         assert_eq!(Load::Request.events(), None);
     }

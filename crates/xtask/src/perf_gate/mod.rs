@@ -11,7 +11,6 @@ mod counts;
 mod ends;
 mod page;
 mod plant;
-mod process;
 mod revision;
 mod self_test;
 mod statistics;
