@@ -113,6 +113,7 @@ fn what_can_not_be_planned_is_one_message() {
         ),
         (&["--open-streams", "0"], "must be above 0"),
         (&["--cores-per-host", "0"], "1..=65536"),
+        (&["--requests-per-s", "-1"], "`-1` is no count"),
     ] {
         let output = ridgeline(folder.path(), &[&["roofline", "plan"], arguments].concat());
         let said = text(&output.stderr);

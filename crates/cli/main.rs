@@ -83,7 +83,7 @@ enum Command {
     Compare(CompareArgs),
     /// Measure what this machine's client can do, each component beside its physical limit
     #[command(
-        after_help = "Exit codes: 0 measured (each row says what was not), 2 usage, 130 interrupted."
+        after_help = "Exit codes: 0 measured (each row says what was not), 2 usage, 5 a promise is not kept (--check), 130 interrupted."
     )]
     Roofline(RooflineArgs),
     /// Runs as files: write an example, check one, print the schema
@@ -99,15 +99,18 @@ enum Command {
     Ceiling(Box<Ceiling>),
 }
 
-/// The command line, on which `-1` is a number and no flag: it is answered as the value that it is.
-fn parse() -> Cli {
-    let valued = |arg: Arg| match arg.get_action() {
+/// The command, with those below it, whose values may begin with a minus.
+fn valued(command: clap::Command) -> clap::Command {
+    let valued_arg = |arg: Arg| match arg.get_action() {
         ArgAction::Set | ArgAction::Append => arg.allow_negative_numbers(true),
         _ => arg,
     };
-    let matches = Cli::command()
-        .mut_subcommands(|command| command.mut_args(valued))
-        .get_matches();
+    command.mut_args(valued_arg).mut_subcommands(valued)
+}
+
+/// The command line, on which `-1` is a number and no flag: it is answered as the value that it is.
+fn parse() -> Cli {
+    let matches = valued(Cli::command()).get_matches();
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
