@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("workload", &["clock"]),
     ("metrics", &["clock"]),
     ("net", &["clock"]),
+    ("transport", &["clock", "net"]),
     ("net-uring", &["clock", "net"]),
     ("net-epoll", &["clock", "net"]),
     (
