@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     pub(crate) finish: Finish,
     /// Closed by the owner: nothing is received any more.
     pub(crate) deaf: bool,
+    /// The owner wants nothing to be read for now.
+    pub(crate) paused: bool,
     /// There may be something to read. Edge-triggered: cleared only by a read that says so.
     pub(crate) readable: bool,
     /// There may be room to write. The same.
@@ -96,6 +98,7 @@ impl Connection {
             queue: VecDeque::new(),
             finish: Finish::No,
             deaf: false,
+            paused: false,
             readable: false,
             writable: false,
             ending: false,
@@ -183,7 +186,7 @@ impl Connection {
 
     /// Sending is over. A peer may have answered before it closed, so reading goes on to its end.
     fn break_off(&mut self, cause: Closed) {
-        if self.ended || self.deaf {
+        if self.ended || self.deaf || self.paused {
             self.dead = Some(cause);
         } else {
             self.broken = Some(cause);

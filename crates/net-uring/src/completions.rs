@@ -77,8 +77,11 @@ impl UringDriver {
             return Ok(());
         }
         match -result {
-            wants if wants < 0 || matches!(wants, libc::ENOBUFS | libc::EAGAIN | libc::EINTR) => {
+            wants if wants < 0 || is_passing(wants) => {
                 self.counters.out_of_buffers += u64::from(wants == libc::ENOBUFS);
+                if slot.paused {
+                    return self.on_paused(index);
+                }
                 slot.receiving = Receiving::Queued;
                 self.hungry.push_back(slot.token(index));
                 Ok(())
@@ -95,6 +98,15 @@ impl UringDriver {
             }
             errno => self.fail(index, &io::Error::from_raw_os_error(errno)),
         }
+    }
+
+    /// Nothing is read any more. Of a connection whose sends fail nothing else will come to pass.
+    #[cold]
+    fn on_paused(&mut self, index: u32) -> io::Result<()> {
+        if self.slots[index as usize].phase == Phase::Draining {
+            return self.tear_down(index);
+        }
+        Ok(())
     }
 
     #[inline]
@@ -149,7 +161,7 @@ impl UringDriver {
         // A send of more than nothing that sends nothing: no error has a name for it.
         let errno = if result < 0 { -result } else { libc::EIO };
         let error = io::Error::from_raw_os_error(errno);
-        if slot.ended {
+        if slot.ended || slot.receiving == Receiving::Off {
             return self.fail(index, &error);
         }
         slot.cause.get_or_insert_with(|| cause_of(&error));
@@ -236,7 +248,9 @@ impl UringDriver {
                 slot.phase = Phase::Open;
                 turn.completions += 1;
                 sink.opened(&mut self.commands, slot.token(tag.index), turn.reaped);
-                self.arm_receive(tag.index)?;
+                if !self.slots[tag.index as usize].paused {
+                    self.arm_receive(tag.index)?;
+                }
                 self.send_next(tag.index)
             }
         }
@@ -271,6 +285,15 @@ impl UringDriver {
         slot.start(token.generation, Phase::Open, file, stamped);
         self.arm_receive(token.index)
     }
+}
+
+/// A receive that ended with this errno is armed again: it lacked something, or it was cancelled
+/// because nothing was to be read.
+fn is_passing(errno: i32) -> bool {
+    matches!(
+        errno,
+        libc::ENOBUFS | libc::EAGAIN | libc::EINTR | libc::ECANCELED
+    )
 }
 
 /// When a stamped read came: `at` is its last segment's stamp, and earlier segments came after the

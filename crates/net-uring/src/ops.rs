@@ -244,20 +244,23 @@ impl UringDriver {
     /// them (see `cancel`); what they leave is left.
     pub(crate) fn cancel_receives(&mut self) -> io::Result<()> {
         for index in 0..self.slots.len() {
-            let slot = &self.slots[index];
-            if slot.receiving != Receiving::Armed {
-                continue;
+            if self.slots[index].receiving == Receiving::Armed {
+                self.cancel_receive(u32::try_from(index).map_err(io::Error::other)?)?;
             }
-            let tag = Tag {
-                op: Op::Receive,
-                index: u32::try_from(index).map_err(io::Error::other)?,
-                generation: slot.generation,
-            };
-            let entry = opcode::AsyncCancel2::new(CancelBuilder::user_data(tag.pack())).build();
-            // SAFETY: it points to nothing.
-            unsafe { self.push_silent(entry) }?;
         }
         Ok(())
+    }
+
+    /// Cancels one, as `cancel_receives` does.
+    pub(crate) fn cancel_receive(&mut self, index: u32) -> io::Result<()> {
+        let tag = Tag {
+            op: Op::Receive,
+            index,
+            generation: self.slots[index as usize].generation,
+        };
+        let entry = opcode::AsyncCancel2::new(CancelBuilder::user_data(tag.pack())).build();
+        // SAFETY: it points to nothing.
+        unsafe { self.push_silent(entry) }
     }
 
     /// Of each operation the kernel looks at all that it has cancelled before: for many, first

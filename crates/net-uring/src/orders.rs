@@ -9,7 +9,7 @@ use ridgeline_net::{Close, Closed, Command, Peer, Token};
 use socket2::SockAddr;
 
 use crate::driver::UringDriver;
-use crate::slot::{Message, NO_FILE, Phase, Sending, Slot};
+use crate::slot::{Message, NO_FILE, Phase, Receiving, Sending, Slot};
 
 impl UringDriver {
     #[inline]
@@ -27,6 +27,7 @@ impl UringDriver {
                     source,
                 } => self.order_open(token, &peer, source)?,
                 Command::Close { token, how } => self.order_close(token, how)?,
+                Command::Read { token, on } => self.order_read(token, on)?,
             }
         }
         // Nothing was queued meanwhile: the vector and its room come back.
@@ -96,6 +97,25 @@ impl UringDriver {
             }
             _ => Ok(()),
         }
+    }
+
+    fn order_read(&mut self, token: Token, on: bool) -> io::Result<()> {
+        let Some(slot) = self.find(token) else {
+            return Ok(());
+        };
+        slot.paused = !on;
+        let (armed, off) = (
+            slot.receiving == Receiving::Armed,
+            slot.receiving == Receiving::Off,
+        );
+        if !on && armed {
+            // Its completion finds the slot paused, or not any more.
+            return self.cancel_receive(token.index);
+        }
+        if on && off && slot.carries() && !slot.ended {
+            return self.arm_receive(token.index);
+        }
+        Ok(())
     }
 
     /// Makes the front send ready, past those that are dropped.

@@ -121,6 +121,8 @@ pub(crate) struct Slot {
     pub(crate) phase: Phase,
     pub(crate) receiving: Receiving,
     pub(crate) sending: Sending,
+    /// The owner wants nothing to be read for now.
+    pub(crate) paused: bool,
     /// Whether receives carry kernel stamps.
     pub(crate) stamped: bool,
     /// The owner asked for this end.
@@ -151,6 +153,7 @@ impl Slot {
             phase: Phase::Free,
             receiving: Receiving::Off,
             sending: Sending::Idle,
+            paused: false,
             stamped: false,
             close: None,
             cause: None,

@@ -78,9 +78,11 @@ impl UringDriver {
             let Some(token) = self.hungry.pop_front() else {
                 break;
             };
-            let slot = &self.slots[token.index as usize];
+            let slot = &mut self.slots[token.index as usize];
             let waits = slot.receiving == Receiving::Queued && slot.generation == token.generation;
-            if waits && slot.carries() {
+            if waits && slot.paused {
+                slot.receiving = Receiving::Off;
+            } else if waits && slot.carries() {
                 self.arm_receive(token.index)?;
             }
         }

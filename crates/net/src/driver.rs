@@ -98,6 +98,13 @@ pub enum Command {
         /// How.
         how: Close,
     },
+    /// See [`Commands::read`].
+    Read {
+        /// The connection.
+        token: Token,
+        /// Whether it is read from.
+        on: bool,
+    },
 }
 
 /// Orders to a driver, applied in their order at the start of its next turn.
@@ -137,6 +144,14 @@ impl Commands {
     /// Ends a connection. For `Fin` and `Reset` told by `closed(Local)`.
     pub fn close(&mut self, token: Token, how: Close) {
         self.queue.push(Command::Close { token, how });
+    }
+
+    /// Stops reading from a connection, or goes on. What the driver has taken from the socket already is
+    /// still told, at most what its receive buffers hold; then nothing is, until reading goes on, not
+    /// even the peer's FIN, and the peer finds its sends blocked. Sending is not affected. That the
+    /// connection is gone may be told while nothing is read; unread bytes are lost then.
+    pub fn read(&mut self, token: Token, on: bool) {
+        self.queue.push(Command::Read { token, on });
     }
 
     /// Whether nothing is queued.

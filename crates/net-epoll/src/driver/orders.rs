@@ -26,6 +26,7 @@ impl EpollDriver {
                 } => self.open(token, &peer, source),
                 Command::Send { token, head, body } => self.send(token, head, body),
                 Command::Close { token, how } => self.close(token, how),
+                Command::Read { token, on } => self.set_reading(token, on),
             }
         }
         self.commands = orders;
@@ -130,6 +131,19 @@ impl EpollDriver {
                 }
                 self.list_flush(token.index);
             }
+        }
+    }
+
+    fn set_reading(&mut self, token: Token, on: bool) {
+        let Some(connection) = self.named(token) else {
+            return;
+        };
+        connection.paused = !on;
+        match connection.broken {
+            // What would still be read before it is told, is not.
+            Some(cause) if !on => self.die(token.index, cause),
+            _ if on => self.list_work(token.index),
+            _ => {}
         }
     }
 

@@ -141,7 +141,8 @@ impl EpollDriver {
         let Some(connection) = slot.and_then(|slot| slot.connection.as_mut()) else {
             return 0;
         };
-        let wants = connection.up && !connection.deaf && connection.dead.is_none();
+        let wants = connection.up && !connection.deaf && !connection.paused;
+        let wants = wants && connection.dead.is_none();
         let Some(stream) = connection.stream.as_mut().filter(|_| wants) else {
             return 0;
         };

@@ -29,6 +29,7 @@ pub mod foreign;
 mod lab;
 mod log;
 mod pair;
+pub mod reading;
 pub mod turns;
 
 pub use lab::{Lab, Loopback, SimLab};
@@ -45,6 +46,9 @@ macro_rules! conformance {
         $crate::conformance!(@ $lab, bytes: larger_than_the_socket_buffer, queued_sends_keep_order,
             empty_sends, sent_before_opened, lent_in_every_size, echoed_in_order,
             many_receive_at_once);
+        $crate::conformance!(@ $lab, reading: stopped_reading_blocks_the_sender,
+            on_and_off_loses_nothing, fin_waits_for_reading, closed_while_not_reading,
+            off_from_the_start, sends_go_on);
         $crate::conformance!(@ $lab, ends: half_close, fin_flushes, reset, reset_drops_sends,
             reset_of_a_stuck_fin, close_with_data_in_flight, token_reuse, dead_token,
             closed_once, ended_then_sending, unix_ends, dropped_driver);

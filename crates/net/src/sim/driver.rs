@@ -64,6 +64,12 @@ impl SimNet {
         self.0.borrow_mut().set_fate(peer, fate);
     }
 
+    /// Cuts the wire of every connection made to `peer` so far: what is sent from now on never arrives, and
+    /// nobody is told. New attempts go by their [`Fate`].
+    pub fn sever(&self, peer: &Peer) {
+        self.0.borrow_mut().sever(peer);
+    }
+
     /// Lets time pass until the next event or until `limit`, whichever is first. With neither, it
     /// stays what it is. Returns the new time.
     pub fn advance(&self, limit: Nanos) -> Nanos {

@@ -60,6 +60,8 @@ pub(super) struct Link {
     /// Counts the uses; events of an earlier use are stale.
     pub(super) generation: u32,
     pub(super) shape: Shape,
+    /// The wire is cut: nothing arrives any more, at either side.
+    pub(super) severed: bool,
     /// Where it goes: an index of the places, or `NONE`.
     pub(super) place: u32,
     /// The group of ports it took one of, or `NONE`.
@@ -77,6 +79,10 @@ pub(super) struct Side {
     pub(super) dead: bool,
     /// Closed for receiving by the owner.
     pub(super) deaf: bool,
+    /// The owner wants nothing to be read for now.
+    pub(super) paused: bool,
+    /// FIN is to be told once reading goes on.
+    pub(super) fin_waits: bool,
     /// In the driver's list of ends with something to hand over.
     pub(super) listed: bool,
     /// Sends, oldest first.
@@ -122,6 +128,8 @@ impl Default for Side {
             up: false,
             dead: false,
             deaf: false,
+            paused: false,
+            fin_waits: false,
             listed: false,
             queue: VecDeque::new(),
             unread: 0,

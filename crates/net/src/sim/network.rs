@@ -222,6 +222,16 @@ impl Network {
         self.place(peer).shape = Some(shape);
     }
 
+    pub(super) fn sever(&mut self, peer: &Peer) {
+        let place = self.places.iter().position(|place| place.peer == *peer);
+        let Some(place) = place.map(number) else {
+            return;
+        };
+        for link in self.links.iter_mut().filter(|link| link.place == place) {
+            link.severed = true;
+        }
+    }
+
     pub(super) fn set_fate(&mut self, peer: &Peer, fate: Fate) {
         self.place(peer).fate = fate;
     }

@@ -17,6 +17,9 @@ impl Network {
 
     /// Sends one segment from `end` to its mate, leaving at `depart`.
     fn emit(&mut self, end: End, payload: Payload, depart: Nanos) {
+        if self.links[end.link()].severed {
+            return self.pool.give(payload);
+        }
         let shape = self.links[end.link()].shape;
         let mut arrive = depart + self.trip(shape);
         if matches!(payload, Payload::Pooled(..) | Payload::Shared(_)) {
@@ -183,13 +186,13 @@ impl Network {
     }
 
     /// Tells the owner of `end` that there is something to read.
-    fn announce(&mut self, end: End) {
+    pub(super) fn announce(&mut self, end: End) {
         let side = self.side(end);
         match side.owner {
             Owner::Gone => {}
             Owner::Script { .. } => self.feed(end),
             Owner::Driver { driver, .. } | Owner::Unclaimed { driver } => {
-                if !side.readable && !side.inbox.is_empty() {
+                if !side.readable && !side.paused && !side.inbox.is_empty() {
                     side.readable = true;
                     self.tell(driver, Ready::Read { end });
                 }
@@ -258,7 +261,7 @@ impl Network {
         let Owner::Driver { token, .. } = side.owner else {
             return None;
         };
-        if side.deaf || side.inbox.is_empty() {
+        if side.deaf || side.paused || side.inbox.is_empty() {
             side.readable = false;
             return None;
         }
@@ -310,7 +313,12 @@ impl Network {
         if !self.valid(end) || self.side(end).deaf {
             return None;
         }
-        match self.side(end).owner {
+        let side = self.side(end);
+        if side.paused {
+            side.fin_waits = true;
+            return None;
+        }
+        match side.owner {
             Owner::Driver { token, .. } => Some(token),
             Owner::Gone | Owner::Unclaimed { .. } | Owner::Script { .. } => None,
         }

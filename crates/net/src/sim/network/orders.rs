@@ -18,6 +18,7 @@ impl Network {
             } => self.open(driver, token, &peer, source),
             Command::Send { token, head, body } => self.send(driver, token, head, body),
             Command::Close { token, how } => self.close(driver, token, how),
+            Command::Read { token, on } => self.set_reading(driver, token, on),
         }
     }
 
@@ -34,6 +35,7 @@ impl Network {
         let listener = known.and_then(|index| self.places[index].listener);
         let link = &mut self.links[end.link()];
         link.shape = shape;
+        link.severed = false;
         link.place = known.map_or(NONE, number);
         if self.links.len() - self.free.len() > self.config.connections_max as usize {
             return self.kill(end, Closed::NoResources);
@@ -63,6 +65,7 @@ impl Network {
             self.links.push(Link {
                 generation: 0,
                 shape: self.config.shape,
+                severed: false,
                 place: NONE,
                 ports: NONE,
                 sides: [Side::new(), Side::new()],
@@ -203,6 +206,21 @@ impl Network {
                         self.pump(end);
                     }
                 }
+            }
+        }
+    }
+
+    fn set_reading(&mut self, driver: u32, token: Token, on: bool) {
+        let Some(end) = self.end_of(driver, token) else {
+            return;
+        };
+        let side = self.side(end);
+        side.paused = !on;
+        if on {
+            let fin = std::mem::take(&mut side.fin_waits);
+            self.announce(end);
+            if fin {
+                self.tell(driver, Ready::Ended { end });
             }
         }
     }
