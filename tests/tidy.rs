@@ -19,6 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("transport", &["clock", "net"]),
     ("net-uring", &["clock", "net"]),
     ("net-epoll", &["clock", "net"]),
+    ("transport-zmq", &["clock", "net", "transport"]),
     (
         "engine",
         &["clock", "wire", "schedule", "workload", "metrics", "net"],
