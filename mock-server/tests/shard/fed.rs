@@ -114,6 +114,7 @@ impl Fed {
             for order in orders {
                 match order {
                     Command::Open { .. } => panic!("a server opens nothing"),
+                    Command::Read { .. } => panic!("a server reads what comes"),
                     Command::Send { token, head, body } if self.stuck => {
                         self.unfinished.push((token, head, body));
                     }
