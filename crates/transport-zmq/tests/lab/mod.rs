@@ -95,6 +95,7 @@ impl<D: Driver, F: Fn() -> D> World for Machine<F> {
 }
 
 /// io_uring, or the end of the test where there is none.
+#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 pub(crate) fn uring() -> impl World {
     Machine(|| {
         if let Err(missing) = UringDriver::probe() {
