@@ -44,7 +44,16 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "roofline",
         &[
-            "clock", "wire", "schedule", "workload", "metrics", "net", "engine", "report", "perf",
+            "clock",
+            "wire",
+            "schedule",
+            "workload",
+            "metrics",
+            "net",
+            "transport",
+            "engine",
+            "report",
+            "perf",
         ],
     ),
     ("xtask", &["clock", "perf"]),

@@ -18,6 +18,7 @@ mod json;
 mod machine;
 mod measuring;
 mod network;
+mod pipe;
 mod placement;
 mod probe;
 mod progress;
@@ -46,6 +47,7 @@ use crate::bench::BenchArgs;
 use crate::compare::CompareArgs;
 use crate::complaint::Complaint;
 use crate::files::ConfigCommand;
+use crate::pipe::RidgelinePipeArgs;
 use crate::probe::ProbeArgs;
 use crate::report::ReportArgs;
 use crate::roofline::RooflineArgs;
@@ -97,6 +99,9 @@ enum Command {
     /// machine allows. `ridgeline roofline` runs them; perf/METHOD.md says how they are compared.
     #[command(subcommand, hide = true)]
     Ceiling(Box<Ceiling>),
+    /// Run one end of a pipe of messages, which a roofline times
+    #[command(hide = true)]
+    Pipe(RidgelinePipeArgs),
 }
 
 /// The command, with those below it, whose values may begin with a minus.
@@ -123,6 +128,7 @@ fn main() -> ExitCode {
         Command::Roofline(args) => roofline::command(&args),
         Command::Config(command) => files::command(&command),
         Command::MockServer(args) => ridgeline_mock_server::command(&args).map_err(Complaint::from),
+        Command::Pipe(args) => pipe::command(&args),
         Command::Ceiling(ceiling) => ceiling
             .run()
             .map(|()| 0)

@@ -4,7 +4,8 @@
 //! be divided by something. [`client`] and [`server`] move requests and streams through a raw
 //! io_uring without parsing them, [`sleeper`] meets deadlines, [`pair`] compares kernel stamps with
 //! the writer's clock, [`pass`] scans and copies a stream in memory. Each is also a program, and
-//! [`ceiling`] has the flags of the three that other programs start.
+//! [`ceiling`] has the flags of those that other programs start. A [`pipe`] of messages between two
+//! processes is compared with libzmq, where that is built in (feature `libzmq`).
 //! [`versus`] runs two clients in turns against one server and compares their CPU time.
 //!
 //! What this is not: a load generator or a server for anything else. The client knows how long an
@@ -26,10 +27,13 @@ mod stamp;
 pub mod ceiling;
 pub mod child;
 pub mod client;
+#[cfg(feature = "libzmq")]
+pub mod libzmq;
 pub mod machine;
 pub mod pair;
 pub mod pass;
 pub mod payload;
+pub mod pipe;
 pub mod program;
 pub mod ring;
 pub mod server;

@@ -33,6 +33,7 @@ pub mod headroom;
 mod interleave;
 mod page;
 pub mod passes;
+pub mod pipe;
 pub mod plan;
 mod plot;
 mod profile;

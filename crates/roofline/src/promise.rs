@@ -1,4 +1,4 @@
-//! What is promised of the components that need no socket; perf/SPEC.md has the same promises under the
+//! What is promised of components that have a section of their own; perf/SPEC.md has the same promises under the
 //! same numbers.
 
 use std::fmt;
@@ -38,11 +38,15 @@ impl fmt::Display for Checked {
     }
 }
 
+/// Records between processes and between threads.
+const IPC: &str = "ZeroMQ over ipc, records";
+const IN_PROCESS: &str = "in-process ends, records";
+
 /// The streams that the scanner's promises are about: one token an event in whole buffers.
 const FAST: &str = "engine: 1 token, 64 KiB reads";
 const FULL: &str = "full: 1 token, 64 KiB reads";
 
-/// Every promise that `rows` of the sections can tell something of, by its number.
+/// Every promise about a section that `rows` are of, by its number.
 #[must_use]
 pub fn check(rows: &[Row]) -> Vec<Checked> {
     let row = |section: Section, start: &str, unit: Unit| {
@@ -59,7 +63,13 @@ pub fn check(rows: &[Row]) -> Vec<Checked> {
         .map(|(fast, full)| fast / full);
     let plain = row(Section::Engine, "not streamed", Unit::RequestsPerS);
     let streamed = row(Section::Engine, "streamed", Unit::EventsPerS);
-    vec![
+    let ipc = row(Section::Transport, IPC, Unit::RecordsPerS);
+    let in_process = row(Section::Transport, IN_PROCESS, Unit::RecordsPerS);
+    let of = |section: Section, checked: Vec<Checked>| {
+        let was_run = rows.iter().any(|row| row.section == section);
+        checked.into_iter().filter(move |_| was_run)
+    };
+    let scanner = vec![
         Checked {
             number: 16,
             what: "chunks, lines and events read, over a memchr pass",
@@ -72,6 +82,8 @@ pub fn check(rows: &[Row]) -> Vec<Checked> {
             bound: 10.0,
             found: times_full,
         },
+    ];
+    let engine = vec![
         Checked {
             number: 18,
             what: "requests a second of the engine without a kernel",
@@ -84,7 +96,25 @@ pub fn check(rows: &[Row]) -> Vec<Checked> {
             bound: 2e7,
             found: achieved(streamed),
         },
-    ]
+    ];
+    let transport = vec![
+        Checked {
+            number: 24,
+            what: "records a second in messages over ipc",
+            bound: 1e7,
+            found: achieved(ipc),
+        },
+        Checked {
+            number: 25,
+            what: "records a second in messages between threads",
+            bound: 2e7,
+            found: achieved(in_process),
+        },
+    ];
+    of(Section::Scanner, scanner)
+        .chain(of(Section::Engine, engine))
+        .chain(of(Section::Transport, transport))
+        .collect()
 }
 
 #[cfg(test)]
@@ -125,6 +155,12 @@ mod tests {
             " 18  requests a second of the engine without a kernel: not measured, >= 1,500,000: BROKEN"
         );
         assert!(checked[0].to_string().ends_with("0.25, >= 0.25: kept"));
+        // Of a section that was not run nothing is said; of one that was, all of it.
+        assert_eq!(check(&[]), []);
+        let threads = format!("{IN_PROCESS} of 128 B by 256");
+        let rows = [row(Section::Transport, &threads, Unit::RecordsPerS, 3e7)];
+        let kept: Vec<bool> = check(&rows).iter().map(Checked::is_kept).collect();
+        assert_eq!(kept, [false, true]);
     }
 
     #[test]

@@ -116,8 +116,15 @@ fn missing(args: &Args) -> Option<&'static str> {
         Preset::EndpointsServer if args.endpoints_python.is_none() => {
             Some("no Python with mlcommons/endpoints was named (--endpoints-python)")
         }
+        Preset::Zmq128 | Preset::Zmq4096 if !is_beside("libzmq-pipe") => Some(
+            "libzmq is not built in (cargo build --release -p ridgeline-perf --features libzmq)",
+        ),
         _ => None,
     }
+}
+
+fn is_beside(program: &str) -> bool {
+    std::env::current_exe().is_ok_and(|own| own.with_file_name(program).is_file())
 }
 
 fn is_installed(program: &str) -> bool {

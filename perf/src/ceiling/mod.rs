@@ -22,6 +22,9 @@ pub enum Ceiling {
     BareServer(ServerArgs),
     /// Meet deadlines, and print how late that was
     BareSleeper(SleeperArgs),
+    /// Send or receive messages with libzmq
+    #[cfg(feature = "libzmq")]
+    LibzmqPipe(crate::libzmq::LibzmqPipeArgs),
 }
 
 impl Ceiling {
@@ -34,6 +37,8 @@ impl Ceiling {
             Self::BareClient(args) => args.run(),
             Self::BareServer(args) => args.run(),
             Self::BareSleeper(args) => args.run(),
+            #[cfg(feature = "libzmq")]
+            Self::LibzmqPipe(args) => args.run(),
         }
     }
 }

@@ -16,6 +16,10 @@ pub enum Measure {
     RequestsPerS,
     /// Content events per second of the program's own time.
     EventsPerS,
+    /// CPU time of both processes per message.
+    CpuNsPerMessage,
+    /// Messages per second, from the first to the last that was received.
+    MessagesPerS,
     /// Median lag behind the schedule.
     LagP50Ns,
     /// The 99th percentile of it.
@@ -36,9 +40,9 @@ impl Measure {
         let cpu = sample.cpu_ns as f64;
         let lag = |lag: Option<u64>| lag.map_or(f64::NAN, |lag| lag as f64);
         match self {
-            Self::CpuNsPerRequest => cpu / requests,
+            Self::CpuNsPerRequest | Self::CpuNsPerMessage => cpu / requests,
             Self::CpuNsPerEvent => cpu / requests / events.max(1) as f64,
-            Self::RequestsPerS => requests / seconds,
+            Self::RequestsPerS | Self::MessagesPerS => requests / seconds,
             Self::EventsPerS => requests * events as f64 / seconds,
             Self::LagP50Ns => lag(sample.lag_p50_ns),
             Self::LagP99Ns => lag(sample.lag_p99_ns),

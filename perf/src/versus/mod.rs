@@ -5,12 +5,13 @@
 //! linear over a round falls on both arms alike; the primary figure is CPU time per request or
 //! event, which does not depend on who waits for whom.
 //!
-//! [`run`] is a whole comparison. Its parts serve other programs: a [`Served`] is a server on a core of
+//! [`run`] is a whole comparison. Its parts serve other programs: a [`Served`](crate::child::Served) is a server on a core of
 //! its own, an [`Arm`] a client that is run once and accounted for.
 
 mod arm;
 mod figure;
 mod lateness;
+mod pipe;
 mod preset;
 mod programs;
 mod serving;

@@ -12,7 +12,7 @@ use crate::child::{Listens, Served};
 use crate::payload;
 use crate::versus::arm::{Arm, Bench, Reading, Side};
 use crate::versus::figure::{Bound, Measure, Question, Relation};
-use crate::versus::{Options, lateness, serving};
+use crate::versus::{Options, lateness, pipe, serving};
 
 /// A comparison that is worth making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -50,6 +50,14 @@ pub enum Preset {
     Nginx,
     /// Servers: that of mlcommons/endpoints for rooflines against ridgeline's mock server.
     EndpointsServer,
+    /// Messages of 128 bytes over ipc between two processes: libzmq against ridgeline.
+    #[value(name = "zmq-128")]
+    #[serde(rename = "zmq-128")]
+    Zmq128,
+    /// The same, messages of 4 KiB.
+    #[value(name = "zmq-4096")]
+    #[serde(rename = "zmq-4096")]
+    Zmq4096,
 }
 
 /// Open streams of arm A of `memory`, and how many more B has unless told.
@@ -96,10 +104,26 @@ impl Preset {
         )
     }
 
+    /// The length of the messages, where messages are sent.
+    fn message_bytes(self) -> Option<usize> {
+        match self {
+            Self::Zmq128 => Some(128),
+            Self::Zmq4096 => Some(4096),
+            _ => None,
+        }
+    }
+
     /// The two sides of the comparison.
     pub(crate) fn sides(self, options: &Options) -> io::Result<Sides> {
         if self.serves() {
             let [a, b] = serving::sides(self, options)?;
+            return Ok(Sides {
+                both: [Box::new(a), Box::new(b)],
+                _served: None,
+            });
+        }
+        if let Some(bytes) = self.message_bytes() {
+            let [a, b] = pipe::sides(options, bytes, self.requests(options))?;
             return Ok(Sides {
                 both: [Box::new(a), Box::new(b)],
                 _served: None,
@@ -230,6 +254,7 @@ impl Preset {
         options.requests.unwrap_or(match self {
             Self::Coalesced | Self::ServeCoalesced => 40_000,
             Self::Paced | Self::ServePaced => 2_500,
+            Self::Zmq128 => 10_000_000,
             _ => 1_000_000,
         })
     }
@@ -254,6 +279,8 @@ impl Preset {
         };
         let (cpu, rate) = if self.streams() {
             (Measure::CpuNsPerEvent, Measure::EventsPerS)
+        } else if self.message_bytes().is_some() {
+            (Measure::CpuNsPerMessage, Measure::MessagesPerS)
         } else {
             (Measure::CpuNsPerRequest, Measure::RequestsPerS)
         };
@@ -268,6 +295,8 @@ impl Preset {
                 (Some(AtMost(1.2)), None)
             }
             Self::Nginx => (None, Some(AtLeast(1.5))),
+            Self::Zmq128 => (None, Some(AtLeast(1.0))),
+            Self::Zmq4096 => (None, Some(AtLeast(2.5))),
             Self::EndpointsServer => (None, Some(AtLeast(2.0))),
             Self::Lag => return vec![ratio(Measure::LagP50Ns, Some(AtMost(2.0)))],
             Self::Lateness => {

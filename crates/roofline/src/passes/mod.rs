@@ -3,6 +3,7 @@
 //!
 //! Every pass checks its answer: what finds less than there is has no speed.
 
+pub mod inside;
 pub mod reading;
 pub mod recording;
 pub mod ring;

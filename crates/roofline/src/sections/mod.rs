@@ -106,7 +106,8 @@ impl Section {
     #[must_use]
     pub fn budget(self, quick: bool) -> Nanos {
         let (whole, short) = match self {
-            Self::Scanner | Self::Engine | Self::Transport | Self::Records => (30, 6),
+            Self::Scanner | Self::Engine | Self::Records => (20, 4),
+            Self::Transport => (60, 12),
             Self::Client | Self::Sse => (120, 24),
             Self::Schedule => (90, 24),
             Self::Streams => (150, 24),
