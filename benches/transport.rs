@@ -9,7 +9,7 @@ use criterion::{Criterion, Throughput};
 use ridgeline_roofline::passes::ring::Alone;
 use ridgeline_transport::Flow;
 use ridgeline_transport_zmq::Kind;
-use ridgeline_transport_zmq::zmtp::{Events, Met, Rules, Session, command, frame};
+use ridgeline_transport_zmq::zmtp::{Events, Met, Rules, Security, Session, command, frame};
 
 use crate::support::CpuTime;
 
@@ -91,6 +91,7 @@ fn met() -> (Session, Seen) {
         kind: Kind::Pull,
         identity: Vec::new(),
         message_bytes_max: 1 << 20,
+        security: Security::Null,
     });
     let mut handshake = session.greeting().to_vec();
     let mut properties = Vec::new();

@@ -1,7 +1,7 @@
 //! ZeroMQ over the Driver seam: messages on `ipc://` and `tcp://`, on any driver of one core.
 //!
 //! What this is: [`Zmq`], an implementation of [`ridgeline_transport::Transport`] that speaks ZMTP 3.1
-//! (NULL mechanism) with libzmq, pyzmq, the `zeromq` crate and itself, as PUSH, PULL, ROUTER or DEALER
+//! (NULL and CURVE mechanisms) with libzmq, pyzmq, the `zeromq` crate and itself, as PUSH, PULL, ROUTER or DEALER
 //! ([`Kind`]); and [`zmtp`], the protocol without IO. There is no thread and no runtime behind it: an end
 //! works in its turns. Small messages are gathered in pieces of 64 KiB, one send of the driver each;
 //! messages that came are lent from the driver's own buffer where they lie whole in it.
@@ -11,6 +11,10 @@
 //! A message for nobody is [`Refused::NoPeer`](ridgeline_transport::Refused::NoPeer): nothing is queued
 //! for peers that never came. What waits for a peer whose connection is lost is counted and told, not
 //! sent to its next connection.
+//!
+//! An end with a token ([`Keys`]) speaks CURVE on every `tcp://` address: both sides prove that they have the
+//! token, and everything is encrypted. Without one, or with another, nobody gets in. `ipc://` sockets are
+//! guarded by the file system, and stay as they are. An end without a token listens on this machine only.
 //!
 //! Limits are [`Limits`](ridgeline_transport::Limits). `queued_messages_max` and `queued_bytes_max` are the
 //! high-water marks of each peer. A receiver that holds stops the driver from reading; then what is in
@@ -59,10 +63,12 @@
 
 mod address;
 mod end;
+mod keys;
 mod kind;
 mod outbox;
 pub mod zmtp;
 
 pub use address::Address;
 pub use end::Zmq;
+pub use keys::{KeyError, Keys, Z85Keys};
 pub use kind::Kind;

@@ -103,6 +103,12 @@ impl Outbox {
         self.close_chunk(way, message);
     }
 
+    /// Queues one message whose frame is made already.
+    pub(crate) fn put_frame(&mut self, frame: &[u8], way: &mut Way<'_>) {
+        self.put_split(frame, way);
+        self.count(1, frame.len());
+    }
+
     /// Queues bytes that are no message: of the protocol's own.
     pub(crate) fn put_bytes(&mut self, bytes: &[u8], way: &mut Way<'_>) {
         self.put_split(bytes, way);

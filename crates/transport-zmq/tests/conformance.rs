@@ -64,3 +64,20 @@ mod epoll_tcp {
 
     ridgeline_transport::transport_conformance!(ZmqLab::new(epoll(), Direction::OneWay, Way::Tcp));
 }
+
+/// Everything encrypted, where bytes are cut, merged and late.
+mod sim_secured {
+    use crate::lab::{Direction, Way, ZmqLab, sim_rough};
+
+    ridgeline_transport::transport_conformance!(
+        ZmqLab::new(sim_rough(), Direction::BothWays, Way::Tcp).secured()
+    );
+}
+
+mod uring_secured {
+    use crate::lab::{Direction, Way, ZmqLab, uring};
+
+    ridgeline_transport::transport_conformance!(
+        ZmqLab::new(uring(), Direction::OneWay, Way::Tcp).secured()
+    );
+}

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use ridgeline_transport::Flow;
 use ridgeline_transport_zmq::Kind;
-use ridgeline_transport_zmq::zmtp::{Events, Fault, Met, Rules, Session, command, frame};
+use ridgeline_transport_zmq::zmtp::{Events, Fault, Met, Rules, Security, Session, command, frame};
 
 const MESSAGE_BYTES_MAX: usize = 70_000;
 
@@ -48,6 +48,7 @@ fn session(kind: Kind) -> Session {
         kind,
         identity: b"me".to_vec(),
         message_bytes_max: MESSAGE_BYTES_MAX,
+        security: Security::Null,
     })
 }
 

@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ridgeline_clock::{Clock, Nanos};
@@ -23,9 +24,10 @@ use self::connection::{Connection, way};
 use self::desk::Desk;
 use self::link::Link;
 use self::peers::Peers;
-use crate::Kind;
 use crate::address::{Address, is_local};
+use crate::outbox::Way;
 use crate::zmtp::frame::{self, HEADER_BYTES_MAX, MORE};
+use crate::{Keys, Kind};
 
 /// Shared bytes below this are copied: cheaper than a send of their own.
 const SHARED_BYTES_MIN: usize = 16 << 10;
@@ -62,18 +64,27 @@ impl<D: Driver, C: Clock> Zmq<D, C> {
         self
     }
 
+    /// The same end with the keys of a token: on `tcp://` addresses it talks to nobody who does not have it,
+    /// and everything is encrypted.
+    #[must_use]
+    pub fn secured(mut self, keys: Keys) -> Self {
+        self.peers.keys = Some(Arc::new(keys));
+        self
+    }
+
     /// Listens. Returns the address really bound: the port, where 0 was asked for.
     ///
-    /// A socket file that a killed process left behind is replaced. Nobody who connects is asked who he
-    /// is, so that only addresses of this machine can be bound.
+    /// A socket file that a killed process left behind is replaced. An end without keys
+    /// ([`Zmq::secured`]) can't tell who connects, and listens on this machine alone.
     ///
     /// # Errors
     /// [`TransportError::Address`] where other machines could connect, or the name is not known;
     /// [`TransportError::Driver`] where the address can't be had.
     pub fn bind(&mut self, address: &Address) -> Result<Address, TransportError> {
         let peer = address.resolve()?;
-        if !is_local(&peer) {
-            let reason = "anybody could connect; listen on ipc:// or on a loopback address";
+        if !is_local(&peer) && self.peers.keys.is_none() {
+            let reason = "anybody could connect; give both sides a token, or listen on ipc:// or on a \
+                          loopback address";
             return Err(address.wrong(reason));
         }
         let bound = match self.driver.listen(&peer) {
@@ -90,7 +101,7 @@ impl<D: Driver, C: Clock> Zmq<D, C> {
         {
             self.paths.push(path.clone());
         }
-        self.peers.bound.push(bound.to_string());
+        self.peers.bound.push(bound.clone());
         Ok(bound)
     }
 
@@ -171,13 +182,17 @@ impl<D: Driver, C: Clock> Zmq<D, C> {
             return;
         };
         let mut way = way(self.driver.commands(), token, &mut peers.spare);
-        if connection.session.delimits() {
-            let (empty, count) = frame::header(MORE, 0);
-            connection.outbox.put_bytes(&empty[..count], &mut way);
-        }
-        match message {
-            Message::Lent(message) => connection.outbox.put(0, message, &mut way),
-            Message::Shared(message) => connection.outbox.put_shared(0, message, &mut way),
+        if connection.session.is_sealed() {
+            put_sealed(connection, message.bytes(), &mut way);
+        } else {
+            if connection.session.delimits() {
+                let (empty, count) = frame::header(MORE, 0);
+                connection.outbox.put_bytes(&empty[..count], &mut way);
+            }
+            match message {
+                Message::Lent(message) => connection.outbox.put(0, message, &mut way),
+                Message::Shared(message) => connection.outbox.put_shared(0, message, &mut way),
+            }
         }
         if !place.is_unflushed {
             place.is_unflushed = true;
@@ -189,6 +204,25 @@ impl<D: Driver, C: Clock> Zmq<D, C> {
 enum Message<'a> {
     Lent(&'a [u8]),
     Shared(Bytes),
+}
+
+impl Message<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Lent(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+/// Encrypted, a message is another one: it is copied whatever it was.
+fn put_sealed(connection: &mut Connection, message: &[u8], way: &mut Way<'_>) {
+    let mut frames = Vec::with_capacity(message.len() + 64);
+    if connection.session.delimits() {
+        connection.session.seal(MORE, &[], &mut frames);
+    }
+    connection.session.seal(0, message, &mut frames);
+    connection.outbox.put_frame(&frames, way);
 }
 
 impl<D: Driver, C: Clock> Transport for Zmq<D, C> {

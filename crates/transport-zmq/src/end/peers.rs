@@ -1,6 +1,7 @@
 //! The peers of an end: their places, and what befalls them.
 
 use std::mem;
+use std::sync::Arc;
 
 use ridgeline_clock::Nanos;
 use ridgeline_net::{Close, Commands, Token};
@@ -8,14 +9,17 @@ use ridgeline_transport::{Cause, Flow, Left, Limits, PeerId, Receiver, Turn};
 
 use super::connection::{Connection, Ears, Origin, peer, way};
 use super::link::{Link, State};
-use crate::Kind;
+use crate::Keys;
 use crate::outbox::Spare;
-use crate::zmtp::{Fault, Rules, Session, command, frame};
+use crate::zmtp::{Fault, Rules, Security, Session, command, frame};
+use crate::{Address, Kind};
 
 /// Everything of an end but its driver.
 #[derive(Debug)]
 pub(super) struct Peers {
     pub(super) rules: Rules,
+    /// For `tcp://` addresses.
+    pub(super) keys: Option<Arc<Keys>>,
     pub(super) limits: Limits,
     pub(super) places: Vec<Place>,
     pub(super) free: Vec<u32>,
@@ -31,7 +35,7 @@ pub(super) struct Peers {
     pub(super) is_paused: bool,
     pub(super) links: Vec<Link>,
     /// Addresses that are listened on, in the order of the driver's numbers.
-    pub(super) bound: Vec<String>,
+    pub(super) bound: Vec<Address>,
     pub(super) spare: Spare,
     /// When a link is to be tried.
     pub(super) links_due: Nanos,
@@ -55,7 +59,9 @@ impl Peers {
                 kind,
                 identity: Vec::new(),
                 message_bytes_max: limits.message_bytes_max,
+                security: Security::Null,
             },
+            keys: None,
             limits,
             places: Vec::new(),
             free: Vec::new(),
@@ -101,16 +107,18 @@ impl Peers {
         now: Nanos,
         commands: &mut Commands,
     ) -> Option<Token> {
-        let index = self.vacancy()?;
         let who = match origin {
             Origin::Bound(number) => {
                 self.visitors += 1;
-                let address = self.bound.get(number).map_or("", String::as_str);
-                format!("peer {} of {address}", self.visitors)
+                format!("peer {} of {}", self.visitors, self.bound.get(number)?)
             }
             Origin::Link(number) => self.links[number].address.to_string(),
         };
-        let session = Session::new(self.rules.clone());
+        let index = self.vacancy()?;
+        let session = Session::new(Rules {
+            security: self.security(origin),
+            ..self.rules.clone()
+        });
         let greeting = session.greeting();
         let mut connection = Box::new(Connection::new(session, origin, who, now));
         let token = self.token(index);
@@ -126,6 +134,21 @@ impl Peers {
         self.places[index as usize].connection = Some(connection);
         self.peers_due = self.peers_due.min(now + self.limits.handshake_max);
         Some(token)
+    }
+
+    /// Sockets in the file system are guarded by it.
+    fn security(&self, origin: Origin) -> Security {
+        let (address, listened) = match origin {
+            Origin::Bound(number) => (self.bound.get(number), true),
+            Origin::Link(number) => (self.links.get(number).map(|link| &link.address), false),
+        };
+        match (&self.keys, address) {
+            (Some(keys), Some(Address::Tcp { .. })) => Security::Curve {
+                keys: Arc::clone(keys),
+                listened,
+            },
+            _ => Security::Null,
+        }
     }
 
     fn vacancy(&mut self) -> Option<u32> {

@@ -87,7 +87,7 @@ impl Peers {
         let tenths = limits.silence_max.0 / Nanos::from_millis(100).0;
         let mut ping = Vec::new();
         let body = command::ping_body(u16::try_from(tenths).unwrap_or(u16::MAX));
-        frame::put(&mut ping, frame::COMMAND, &body);
+        connection.session.seal(frame::COMMAND, &body, &mut ping);
         let mut way = way(commands, token, &mut self.spare);
         connection.outbox.put_bytes(&ping, &mut way);
         connection.outbox.flush(&mut way);

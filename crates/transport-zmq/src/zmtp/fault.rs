@@ -21,6 +21,9 @@ pub enum Fault {
         /// What this end asks for.
         ours: &'static str,
     },
+    /// It does not have the same token, or bytes were changed on their way.
+    #[error("it does not have this end's token")]
+    Secret,
     /// A frame with flags that mean nothing.
     #[error("a frame has the flags {0:#04x}")]
     Flags(u8),
@@ -69,7 +72,7 @@ impl Fault {
     pub const fn is_said(&self) -> bool {
         matches!(
             self,
-            Self::Mechanism { .. } | Self::Kind { .. } | Self::Handshake(_)
+            Self::Mechanism { .. } | Self::Kind { .. } | Self::Handshake(_) | Self::Secret
         )
     }
 
@@ -77,7 +80,7 @@ impl Fault {
     #[must_use]
     pub fn cause(&self) -> Cause {
         match self {
-            Self::Mechanism { .. } | Self::Kind { .. } | Self::Refused(_) => {
+            Self::Mechanism { .. } | Self::Kind { .. } | Self::Refused(_) | Self::Secret => {
                 Cause::Refused(self.to_string())
             }
             Self::TooLong { bytes, bytes_max } => Cause::TooLong {

@@ -7,10 +7,11 @@
 //! What this is not: sockets, queues or times.
 
 pub mod command;
+mod curve;
 mod fault;
 pub mod frame;
 pub mod greeting;
 mod session;
 
 pub use fault::Fault;
-pub use session::{Events, Met, Rules, Session};
+pub use session::{Events, Met, Rules, Security, Session};

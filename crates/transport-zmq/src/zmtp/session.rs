@@ -1,12 +1,14 @@
 use std::mem;
+use std::sync::Arc;
 
 use ridgeline_transport::Flow;
 
 use super::Fault;
 use super::command::{self, COMMAND_BYTES_MAX, Command, Properties};
+use super::curve::{Curve, OVERHEAD_BYTES, Step};
 use super::frame::{self, COMMAND, Header, MORE};
 use super::greeting::{GREETING_BYTES, Greeting};
-use crate::Kind;
+use crate::{Keys, Kind};
 
 /// The longest identity that the protocol has.
 const IDENTITY_BYTES_MAX: usize = 255;
@@ -20,6 +22,35 @@ pub struct Rules {
     pub identity: Vec<u8>,
     /// The longest message that may come.
     pub message_bytes_max: usize,
+    /// Who may be at the other side.
+    pub security: Security,
+}
+
+/// Who may be at the other side of a session.
+#[derive(Clone, Debug)]
+pub enum Security {
+    /// Anybody (mechanism NULL).
+    Null,
+    /// Whoever has the same token (mechanism CURVE); everything is encrypted.
+    Curve {
+        /// From the token.
+        keys: Arc<Keys>,
+        /// Whether this is the side that listened.
+        listened: bool,
+    },
+}
+
+impl Security {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Null => "NULL",
+            Self::Curve { .. } => "CURVE",
+        }
+    }
+
+    const fn is_server(&self) -> bool {
+        matches!(self, Self::Curve { listened: true, .. })
+    }
 }
 
 /// Who is at the other side, as its handshake says.
@@ -59,7 +90,7 @@ enum Stage {
 /// ```
 /// use ridgeline_transport::Flow;
 /// use ridgeline_transport_zmq::Kind;
-/// use ridgeline_transport_zmq::zmtp::{Events, Met, Rules, Session, frame};
+/// use ridgeline_transport_zmq::zmtp::{Events, Met, Rules, Security, Session, frame};
 ///
 /// #[derive(Default)]
 /// struct Told { messages: Vec<Vec<u8>>, answers: Vec<u8>, met: bool }
@@ -72,7 +103,12 @@ enum Stage {
 ///     fn answer(&mut self, bytes: &[u8]) { self.answers.extend_from_slice(bytes); }
 /// }
 ///
-/// let rules = |kind| Rules { kind, identity: Vec::new(), message_bytes_max: 1_000 };
+/// let rules = |kind| Rules {
+///     kind,
+///     identity: Vec::new(),
+///     message_bytes_max: 1_000,
+///     security: Security::Null,
+/// };
 /// let (mut push, mut pull) = (Session::new(rules(Kind::Push)), Session::new(rules(Kind::Pull)));
 /// let (mut at_push, mut at_pull) = (Told::default(), Told::default());
 /// pull.receive(&push.greeting(), Flow::More, &mut at_pull)?;
@@ -95,6 +131,8 @@ pub struct Session {
     read: usize,
     held: bool,
     minor: u8,
+    /// The connection's keys, where it has some.
+    curve: Option<Box<Curve>>,
     /// The empty frame before a message came, and its message is next.
     in_delimited: bool,
     /// The peer puts an empty frame before its messages, and expects one.
@@ -105,7 +143,14 @@ impl Session {
     /// A connection that has just been made.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
+        let curve = match &rules.security {
+            Security::Null => None,
+            Security::Curve { keys, listened } => {
+                Some(Box::new(Curve::new(Arc::clone(keys), *listened)))
+            }
+        };
         Self {
+            curve,
             rules,
             stage: Stage::Greeting,
             kept: Vec::new(),
@@ -122,10 +167,28 @@ impl Session {
     pub fn greeting(&self) -> [u8; GREETING_BYTES] {
         let greeting = Greeting {
             minor: 1,
-            mechanism: "NULL".to_owned(),
-            as_server: false,
+            mechanism: self.rules.security.name().to_owned(),
+            as_server: self.rules.security.is_server(),
         };
         greeting.encode()
+    }
+
+    /// Whether what is sent must be sealed by [`Session::seal`].
+    #[must_use]
+    #[inline]
+    pub const fn is_sealed(&self) -> bool {
+        self.curve.is_some()
+    }
+
+    /// Appends the frame of a message, or of a command, as this connection carries it.
+    pub fn seal(&mut self, flags: u8, body: &[u8], out: &mut Vec<u8>) {
+        match &mut self.curve {
+            None => frame::put(out, flags, body),
+            Some(curve) => {
+                let inner = u8::from(flags & MORE != 0) | u8::from(flags & COMMAND != 0) << 1;
+                frame::put(out, 0, &curve.seal(inner, body));
+            }
+        }
     }
 
     /// Whether messages may be sent.
@@ -245,11 +308,13 @@ impl Session {
         let Some(header) = Header::parse(bytes)? else {
             return Ok(None);
         };
-        if self.stage != Stage::Up || header.is_command() {
+        // Sealed messages are commands by the letter, and libzmq's are not.
+        let is_command = header.is_command() && !self.is_sealed();
+        if self.stage != Stage::Up || is_command {
             if header.body_bytes > COMMAND_BYTES_MAX {
                 return Err(Fault::CommandTooLong(header.body_bytes));
             }
-        } else if header.body_bytes > self.rules.message_bytes_max as u64 {
+        } else if header.body_bytes > self.frame_bytes_max() {
             return Err(Fault::TooLong {
                 bytes: header.body_bytes,
                 bytes_max: self.rules.message_bytes_max,
@@ -257,6 +322,12 @@ impl Session {
         }
         let body = usize::try_from(header.body_bytes).unwrap_or(usize::MAX);
         Ok(Some((header, body)))
+    }
+
+    #[inline]
+    fn frame_bytes_max(&self) -> u64 {
+        let overhead = if self.is_sealed() { OVERHEAD_BYTES } else { 0 };
+        self.rules.message_bytes_max as u64 + overhead as u64
     }
 
     /// Reads whole frames off the front, until one is not whole or the layer above holds. Returns what is
@@ -292,21 +363,21 @@ impl Session {
     }
 
     fn greeted<E: Events>(&mut self, greeting: &Greeting, events: &mut E) -> Result<(), Fault> {
-        if greeting.mechanism != "NULL" {
+        let ours = self.rules.security.name();
+        if greeting.mechanism != ours {
             return Err(Fault::Mechanism {
                 theirs: greeting.mechanism.clone(),
-                ours: "NULL",
+                ours,
             });
         }
         self.minor = greeting.minor;
         self.stage = Stage::Handshake;
-        let mut ready = Vec::new();
-        frame::put(
-            &mut ready,
-            COMMAND,
-            &command::body("READY", &self.properties()),
-        );
-        events.answer(&ready);
+        let first = match &mut self.curve {
+            None => command::body("READY", &self.properties()),
+            Some(_) if self.rules.security.is_server() => return Ok(()),
+            Some(curve) => curve.hello(),
+        };
+        answer(&first, events);
         Ok(())
     }
 
@@ -333,7 +404,21 @@ impl Session {
         body: &[u8],
         events: &mut E,
     ) -> Result<Flow, Fault> {
-        if header.is_command() {
+        if self.stage == Stage::Up
+            && let Some(curve) = &mut self.curve
+        {
+            let (inner, message) = curve.open(body)?;
+            let more = if inner & 1 != 0 { MORE } else { 0 };
+            let kind = if inner & 2 != 0 { COMMAND } else { more };
+            return self.opened(kind, &message, events);
+        }
+        self.opened(header.flags, body, events)
+    }
+
+    /// A frame as it was meant.
+    #[inline]
+    fn opened<E: Events>(&mut self, flags: u8, body: &[u8], events: &mut E) -> Result<Flow, Fault> {
+        if flags & COMMAND != 0 {
             self.command(body, events)?;
             return Ok(Flow::More);
         }
@@ -343,7 +428,7 @@ impl Session {
         if !self.rules.kind.receives() {
             return Err(Fault::OneWay);
         }
-        if header.flags & MORE != 0 {
+        if flags & MORE != 0 {
             if !body.is_empty() || self.in_delimited || !self.rules.kind.is_named() {
                 return Err(Fault::Parts);
             }
@@ -361,12 +446,18 @@ impl Session {
                 let reason = String::from_utf8_lossy(reason).into_owned();
                 Err(Fault::Refused(reason))
             }
-            (Command::Ready(properties), Stage::Handshake) => self.ready(properties, events),
+            (Command::Ready(data), Stage::Handshake) if self.is_sealed() => {
+                self.step(b"READY", data, events)
+            }
+            (Command::Other { name, data }, Stage::Handshake) if self.is_sealed() => {
+                self.step(name, data, events)
+            }
+            (Command::Ready(properties), Stage::Handshake) => self.ready(properties, None, events),
             (Command::Ready(_), _) => Err(Fault::Handshake("a second READY")),
             (_, Stage::Handshake | Stage::Greeting) => Err(Fault::Handshake("another command")),
             (Command::Ping { context, .. }, Stage::Up) => {
                 let mut pong = Vec::new();
-                frame::put(&mut pong, COMMAND, &command::body("PONG", context));
+                self.seal(COMMAND, &command::body("PONG", context), &mut pong);
                 events.answer(&pong);
                 Ok(())
             }
@@ -374,7 +465,31 @@ impl Session {
         }
     }
 
-    fn ready<E: Events>(&mut self, properties: &[u8], events: &mut E) -> Result<(), Fault> {
+    /// The next command of a handshake that shows who is there.
+    fn step<E: Events>(&mut self, name: &[u8], data: &[u8], events: &mut E) -> Result<(), Fault> {
+        let properties = self.properties();
+        let Some(curve) = &mut self.curve else {
+            return Err(Fault::Handshake("another command"));
+        };
+        match curve.step(name, data, &properties)? {
+            Step::Answer(body) => {
+                answer(&body, events);
+                Ok(())
+            }
+            Step::Met {
+                properties,
+                answer: body,
+            } => self.ready(&properties, body.as_deref(), events),
+        }
+    }
+
+    /// The peer has said what it is. `last`: what it is still waiting for.
+    fn ready<E: Events>(
+        &mut self,
+        properties: &[u8],
+        last: Option<&[u8]>,
+        events: &mut E,
+    ) -> Result<(), Fault> {
         let mut met = Met {
             socket_type: b"",
             identity: b"",
@@ -397,8 +512,18 @@ impl Session {
                 ours: self.rules.kind.name(),
             });
         }
+        if let Some(last) = last {
+            answer(last, events);
+        }
         self.stage = Stage::Up;
         events.met(&met);
         Ok(())
     }
+}
+
+/// Answers with a command of the handshake.
+fn answer<E: Events>(body: &[u8], events: &mut E) {
+    let mut bytes = Vec::new();
+    frame::put(&mut bytes, COMMAND, body);
+    events.answer(&bytes);
 }

@@ -1,6 +1,8 @@
 //! Where pairs of ends are made, for the tests of this crate.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+use std::sync::LazyLock;
+
 use ridgeline_clock::{Clock, MonotonicClock, Nanos};
 use ridgeline_net::Driver;
 use ridgeline_net::sim::{Shape, SimConfig, SimDriver, SimNet};
@@ -8,7 +10,7 @@ use ridgeline_net_epoll::{EpollConfig, EpollDriver};
 use ridgeline_net_uring::{UringConfig, UringDriver};
 use ridgeline_transport::Limits;
 use ridgeline_transport::conformance::Lab;
-use ridgeline_transport_zmq::{Address, Kind, Zmq};
+use ridgeline_transport_zmq::{Address, Keys, Kind, Zmq};
 use tempfile::TempDir;
 
 /// What kinds the two ends are, and who listens.
@@ -27,6 +29,13 @@ pub(crate) enum Direction {
 pub(crate) enum Way {
     Ipc,
     Tcp,
+}
+
+/// Derived once: it takes a while.
+pub(crate) fn keys() -> Keys {
+    static KEYS: LazyLock<Keys> =
+        LazyLock::new(|| Keys::from_token("a token for tests alone").unwrap());
+    KEYS.clone()
 }
 
 /// Drivers of one kind, with their clock.
@@ -128,6 +137,8 @@ pub(crate) struct ZmqLab<W> {
     way: Way,
     folder: TempDir,
     names: u32,
+    /// Of a token that both ends have.
+    keys: Option<Keys>,
 }
 
 impl<W: World> ZmqLab<W> {
@@ -138,11 +149,24 @@ impl<W: World> ZmqLab<W> {
             way,
             folder: tempfile::tempdir().unwrap(),
             names: 0,
+            keys: None,
+        }
+    }
+
+    /// The same with a token.
+    pub(crate) fn secured(self) -> Self {
+        Self {
+            keys: Some(keys()),
+            ..self
         }
     }
 
     fn end(&self, kind: Kind, limits: Limits) -> Zmq<W::Driver, W::Clock> {
-        Zmq::new(self.world.driver(), self.world.clock(), kind, limits)
+        let end = Zmq::new(self.world.driver(), self.world.clock(), kind, limits);
+        match &self.keys {
+            Some(keys) => end.secured(keys.clone()),
+            None => end,
+        }
     }
 
     fn address(&mut self) -> Address {
