@@ -2,10 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use ridgeline_clock::{Clock, Nanos, SimClock};
-use ridgeline_net::Peer;
 use ridgeline_net::sim::{Actions, Fate, SimConfig, SimDriver, SimNet, SimPeer};
+use ridgeline_net::{Driver, Peer};
 use ridgeline_transport::conformance::Log;
 use ridgeline_transport::{Cause, Limits, Refused, To, Transport};
+use ridgeline_transport_zmq::zmtp::{Rules, Security, Session, command, frame};
 use ridgeline_transport_zmq::{Address, Kind, Zmq};
 
 type End = Zmq<SimDriver, SimClock>;
@@ -192,6 +193,23 @@ fn an_end_that_comes_back_is_connected_to_again() {
 }
 
 #[test]
+fn whoever_was_let_go_is_not_connected_to_again() {
+    let world = World::new();
+    let (mut router, mut dealer, _) = met(&world, Limits::control());
+    let there = dealer.log.peer().unwrap();
+    dealer.end.send(To::Any, b"the last words").unwrap();
+    dealer.end.part(there);
+    world.run(&mut [&mut router, &mut dealer], Nanos::from_secs(20));
+    assert_eq!(cause(&dealer), Some(&Cause::Local));
+    assert_eq!(cause(&router), Some(&Cause::Closed));
+    assert_eq!(router.log.messages(), [b"the last words"]);
+    assert_eq!(
+        (dealer.log.joined().len(), router.log.joined().len()),
+        (1, 1)
+    );
+}
+
+#[test]
 fn a_slow_peer_holds_up_nobody() {
     let world = World::new();
     let limits = Limits {
@@ -271,6 +289,95 @@ impl SimPeer for Says {
     }
 
     fn on_bytes(&mut self, _: u32, _: &[u8], _: &mut Actions) {}
+}
+
+/// A peer that shakes hands, asks whether this end is there all the time, and reads nothing.
+#[derive(Debug)]
+struct Asks;
+
+impl SimPeer for Asks {
+    fn on_accept(&mut self, _: u32, actions: &mut Actions) {
+        let rules = Rules {
+            kind: Kind::Router,
+            identity: Vec::new(),
+            message_bytes_max: 0,
+            security: Security::Null,
+        };
+        let mut bytes = Session::new(rules).greeting().to_vec();
+        let mut properties = Vec::new();
+        command::put_property(&mut properties, "Socket-Type", b"ROUTER");
+        let ready = command::body("READY", &properties);
+        frame::put(&mut bytes, frame::COMMAND, &ready);
+        for _ in 0..200_000 {
+            frame::put(
+                &mut bytes,
+                frame::COMMAND,
+                b"\x04PING\0\x05sixteen bytes ..",
+            );
+        }
+        actions.send(&bytes).hold();
+    }
+
+    fn on_bytes(&mut self, _: u32, _: &[u8], _: &mut Actions) {}
+}
+
+#[test]
+fn answers_that_nobody_reads_are_bounded() {
+    let world = World::new();
+    let place = Peer::Tcp(([127, 0, 0, 1], 9).into());
+    world.net.listen(&place, Asks).unwrap();
+    let limits = Limits {
+        message_bytes_max: 1_000,
+        queued_bytes_max: 50_000,
+        ..Limits::control()
+    };
+    let mut dealer = world.side(Kind::Dealer, limits);
+    dealer
+        .end
+        .connect(&"tcp://127.0.0.1:9".parse().unwrap())
+        .unwrap();
+    let start = world.clock.now();
+    while world.clock.now() < start + SECOND {
+        world.run(&mut [&mut dealer], Nanos::from_millis(1));
+        let waiting = dealer.end.queued_all().bytes;
+        assert!(waiting <= 70_000, "{waiting} bytes of answers wait");
+    }
+    assert_eq!(dealer.log.joined().len(), 1);
+    // All of them would be 4.6 MB.
+    let sent_bytes = dealer.end.driver().counters().sent_bytes;
+    assert!(
+        (10_000..500_000).contains(&sent_bytes),
+        "{sent_bytes} bytes of answers"
+    );
+}
+
+/// What a receiver that holds makes both sides keep: the sender's queue, what the network holds, and what
+/// was read before reading stopped.
+#[test]
+fn a_receiver_that_holds_keeps_what_was_read_and_no_more() {
+    let world = World::new();
+    let limits = Limits {
+        message_bytes_max: 10_000,
+        queued_bytes_max: 100_000,
+        ..Limits::data()
+    };
+    let (mut near, mut far, _) = met(&world, limits);
+    near.log.set_room(0);
+    let mut taken = 0_u64;
+    for _ in 0..3_000 {
+        while far.end.send(To::Any, &[1; 5_000]).is_ok() {
+            taken += 5_000;
+        }
+        world.run(&mut [&mut near, &mut far], Nanos::from_micros(100));
+    }
+    let network = u64::from(SimConfig::default().shape.send_buffer_bytes);
+    let bound = 100_000 + 2 * network + u64::from(SimConfig::default().read_bytes_max);
+    assert!(taken > network, "{taken} bytes");
+    assert!(
+        taken <= bound,
+        "{taken} bytes taken, at most {bound} may be kept"
+    );
+    assert_eq!(near.log.messages().len(), 0);
 }
 
 #[test]

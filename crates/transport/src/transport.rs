@@ -157,7 +157,8 @@ pub trait Transport {
     ) -> Result<Turn, TransportError>;
 
     /// Lets a peer go once everything queued for it is handed over. Nothing of it is delivered any more;
-    /// it is told `left` with [`Cause::Local`]. A name that is nobody's does nothing.
+    /// it is told `left` with [`Cause::Local`]. An address that it was found at by connecting is not
+    /// connected to again. A name that is nobody's does nothing.
     fn part(&mut self, peer: PeerId);
 
     /// What waits to be handed over to a peer; nothing for one that is gone.

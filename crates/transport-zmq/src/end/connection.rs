@@ -124,6 +124,9 @@ pub(super) struct Ears<'a, 'b, R> {
     pub(super) is_up: &'a mut bool,
     pub(super) answers_pings: &'a mut bool,
     pub(super) turn: &'a mut Turn,
+    /// With more than this in the outbox nothing is answered: a peer that asks and asks and does not read
+    /// the answers gets none.
+    pub(super) answers_until_bytes: u64,
 }
 
 impl<R: Receiver> Events for Ears<'_, '_, R> {
@@ -144,8 +147,10 @@ impl<R: Receiver> Events for Ears<'_, '_, R> {
     }
 
     fn answer(&mut self, bytes: &[u8]) {
-        self.outbox.put_bytes(bytes, &mut self.way);
-        self.outbox.flush(&mut self.way);
+        if self.outbox.queued().bytes <= self.answers_until_bytes {
+            self.outbox.put_bytes(bytes, &mut self.way);
+            self.outbox.flush(&mut self.way);
+        }
     }
 }
 

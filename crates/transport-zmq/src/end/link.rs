@@ -22,6 +22,8 @@ pub(super) enum State {
     Idle(Nanos),
     /// A connection is up or on its way.
     Busy,
+    /// This end let the peer go: never tried again.
+    Over,
 }
 
 impl Link {

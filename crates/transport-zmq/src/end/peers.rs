@@ -11,8 +11,12 @@ use super::connection::{Connection, Ears, Origin, peer, way};
 use super::link::{Link, State};
 use crate::Keys;
 use crate::outbox::Spare;
+use crate::zmtp::frame::HEADER_BYTES_MAX;
 use crate::zmtp::{Fault, Rules, Security, Session, command, frame};
 use crate::{Address, Kind};
+
+/// Room for answers of the protocol's own beside a full queue.
+const ANSWER_BYTES: u64 = 16 << 10;
 
 /// Everything of an end but its driver.
 #[derive(Debug)]
@@ -218,6 +222,7 @@ impl Peers {
             is_up,
             answers_pings,
             turn,
+            answers_until_bytes: self.limits.queue_bytes(HEADER_BYTES_MAX) as u64 + ANSWER_BYTES,
         };
         let result = match bytes {
             Some((bytes, at)) => {
@@ -349,7 +354,11 @@ impl Peers {
         if let Origin::Link(number) = connection.origin {
             let link = &mut self.links[number];
             is_news = !mem::replace(&mut link.is_told, !connection.is_up);
-            self.links_due = self.links_due.min(link.wait(&self.limits, now));
+            if connection.parting.is_some() {
+                link.state = State::Over;
+            } else {
+                self.links_due = self.links_due.min(link.wait(&self.limits, now));
+            }
         }
         if connection.is_up {
             receiver.left(peer(token), &Left { cause, unsent });
