@@ -8,5 +8,6 @@ mod allocations; // nothing is allocated between warm-up and drain
 mod cases; // every black-box case, on the virtual network
 mod closed; // closed loop and offline: counts, times, warm-up, stop rules, drain
 mod faults; // resets, refusals, stalls, silence, ports: outcomes, and nothing is lost
+mod fed; // queries from outside: order, first tokens, back-pressure, drain
 mod open; // open loop: schedule, lag, cap, what was never sent, coordinated omission
 mod world; // a plan, a network and a scripted endpoint in a few lines

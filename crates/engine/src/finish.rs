@@ -42,6 +42,9 @@ impl Shard {
                 self.occupy(reaped, false);
             }
         }
+        if let Some(feed) = self.state.source.feed() {
+            feed.release(slot_index);
+        }
         self.push_record(slot_index, outcome, counts);
         let slot = &mut self.slots[slot_index as usize];
         slot.state = slot::State::Free;

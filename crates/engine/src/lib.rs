@@ -2,8 +2,9 @@
 //! hand back numbers.
 //!
 //! What this is: [`Plan`] (what to do), [`Shard`] (one share of it, as a state machine that is
-//! told the time and handed the bytes), [`drive`] (the loop that joins a shard to a driver) and
-//! [`run()`] (threads, pinning, merging).
+//! told the time and handed the bytes), [`drive`] (the loop that joins a shard to a driver),
+//! [`run()`] (threads, pinning, merging), and [`feed()`] with [`serve()`], where requests come from
+//! outside.
 //!
 //! What this is not: it names no backend and reads no clock on the data path (generic over
 //! [`Driver`](ridgeline_net::Driver) and [`Clock`](ridgeline_clock::Clock)), and it prints and
@@ -16,9 +17,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bell;
 mod connection;
 mod control;
 mod drive;
+mod fed;
+mod feed;
 mod finish;
 mod limits;
 mod list;
@@ -27,19 +31,23 @@ mod pool;
 mod record;
 mod requests;
 mod run;
+mod serve;
 mod shard;
 mod sink;
 mod slot;
 mod source;
 mod window;
 
+pub use bell::Bell;
 pub use control::{Control, Live, LiveTotals};
 pub use drive::{Pace, drive};
+pub use feed::{Answered, Feed, Notice, Outlet, Query, Supply, feed};
 pub use limits::{Limits, MemoryLine};
 pub use plan::{Load, Plan, Target};
 pub use record::{Details, Outcome, Record};
 pub use requests::{RequestId, Requests, id_prefix};
 pub use run::{RunResult, ShardReport, run};
+pub use serve::serve;
 pub use shard::{Exhausted, Shard, ShardResult};
 pub use window::window;
 

@@ -73,7 +73,10 @@ impl Shard {
         connection.slot = Some(slot_index);
         connection.http.start();
         let mut head = std::mem::take(&mut connection.head);
-        let body: Bytes = self.requests.write(&mut head, slot.index, slot.sample);
+        let body: Bytes = match self.state.source.feed() {
+            None => self.requests.write(&mut head, slot.index, slot.sample),
+            Some(feed) => feed.write(slot_index, &mut head, self.plan.limits.send_inline_bytes),
+        };
         commands.send(connection.token(connection_index), head, body);
         self.mark_started(slot_index, now);
     }

@@ -51,12 +51,7 @@ impl Requests {
         #[cfg(ridgeline_planted = "engine")]
         self.write_again(head, index, sample);
         let body = &self.bodies[sample as usize];
-        self.template.write_head(index, body.len() as u64, head);
-        if head.len() + body.len() <= self.inline_bytes {
-            head.extend_from_slice(body);
-            return Bytes::new();
-        }
-        body.clone()
+        write_request(&self.template, index, body, self.inline_bytes, head)
     }
 
     /// A slowdown for the gate to find (perf/METHOD.md): a request's head is written more often than
@@ -75,6 +70,24 @@ impl Requests {
                 .write_head(index, length, black_box(&mut *head));
         }
     }
+}
+
+/// Writes request `index` over `head` and returns what follows it: nothing when the body is small
+/// enough to stand in `head` too.
+#[inline]
+pub(crate) fn write_request(
+    template: &RequestTemplate,
+    index: u64,
+    body: &Bytes,
+    inline_bytes: usize,
+    head: &mut Vec<u8>,
+) -> Bytes {
+    template.write_head(index, body.len() as u64, head);
+    if head.len() + body.len() <= inline_bytes {
+        head.extend_from_slice(body);
+        return Bytes::new();
+    }
+    body.clone()
 }
 
 /// What the names of all requests of run `run` begin with (the template's `id_prefix`).

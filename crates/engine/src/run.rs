@@ -98,12 +98,13 @@ impl Gate {
     }
 }
 
-struct ShardOutput {
-    result: ShardResult,
-    report: ShardReport,
-    started: Nanos,
-    measured: Nanos,
-    ended: Nanos,
+/// What one shard's thread hands back.
+pub(crate) struct ShardOutput {
+    pub(crate) result: ShardResult,
+    pub(crate) report: ShardReport,
+    pub(crate) started: Nanos,
+    pub(crate) measured: Nanos,
+    pub(crate) ended: Nanos,
 }
 
 /// Runs the plan: one thread per shard, each with the driver that `make_driver` builds on it.
@@ -223,7 +224,7 @@ where
 
 /// The share of `span` that a thread was on the CPU; 0 of a phase that ended before it began, as
 /// when the warm-up was interrupted.
-fn busy_fraction(cpu: Nanos, span: Nanos) -> f64 {
+pub(crate) fn busy_fraction(cpu: Nanos, span: Nanos) -> f64 {
     if span == Nanos::ZERO {
         return 0.0;
     }
@@ -231,7 +232,7 @@ fn busy_fraction(cpu: Nanos, span: Nanos) -> f64 {
 }
 
 /// Pins the calling thread to a core.
-fn pin(id: usize) -> Result<(), EngineError> {
+pub(crate) fn pin(id: usize) -> Result<(), EngineError> {
     // The library aborts on an id beyond the kernel's set, so only cores that exist reach it.
     let exists = core_affinity::get_core_ids().is_some_and(|ids| ids.iter().any(|c| c.id == id));
     if exists && core_affinity::set_for_current(core_affinity::CoreId { id }) {
@@ -240,7 +241,12 @@ fn pin(id: usize) -> Result<(), EngineError> {
     Err(EngineError::Core(id))
 }
 
-fn merge(outputs: Vec<ShardOutput>, plan: &Plan, span: Nanos, control: &Control) -> RunResult {
+pub(crate) fn merge(
+    outputs: Vec<ShardOutput>,
+    plan: &Plan,
+    span: Nanos,
+    control: &Control,
+) -> RunResult {
     let first = outputs
         .first()
         .map_or((Nanos::ZERO, Nanos::ZERO), |o| (o.started, o.measured));

@@ -11,6 +11,7 @@ use rtrb::Producer;
 use crate::EngineError;
 use crate::connection::{self, Connection};
 use crate::control::{Control, Live};
+use crate::feed::Feed;
 use crate::list::List;
 use crate::plan::{Load, Plan};
 use crate::record::Record;
@@ -29,8 +30,8 @@ pub(crate) struct PhaseState {
     until: Nanos,
     /// The end of the span in which submissions count for the achieved rate.
     pub(crate) window_end: Nanos,
-    source: Source,
-    issuing: bool,
+    pub(crate) source: Source,
+    pub(crate) issuing: bool,
     drain_until: Nanos,
 }
 
@@ -249,6 +250,22 @@ impl Shard {
         Ok(())
     }
 
+    /// Begins to do what `feed` says, until it is over. The plan's load says how many may be in flight,
+    /// and nothing more; its samples are not used.
+    pub fn begin_fed(&mut self, start: Nanos, mut feed: Feed) {
+        self.records = feed.results.take();
+        self.state = PhaseState {
+            phase: Phase::Measured,
+            start,
+            until: Nanos::MAX,
+            window_end: Nanos::MAX,
+            source: Source::fed(feed, start),
+            issuing: true,
+            drain_until: Nanos::MAX,
+        };
+        self.collector.begin(start, 0);
+    }
+
     /// Whether the phase has issued all it may and nothing is in flight.
     #[must_use]
     pub fn is_done(&self) -> bool {
@@ -257,6 +274,9 @@ impl Shard {
 
     /// Does what is due at `now`; answers with the time at which something is due again.
     pub fn step(&mut self, now: Nanos, commands: &mut Commands) -> Nanos {
+        if let Some(feed) = self.state.source.feed() {
+            feed.pull();
+        }
         self.expire(now, commands);
         self.heed(now, commands);
         if now < self.state.start {
@@ -265,7 +285,8 @@ impl Shard {
         self.serve_waiting(now, commands);
         let next_due = self.issue(now, commands);
         self.publish(now);
-        self.next_deadline(now, next_due)
+        let deadline = self.next_deadline(now, next_due);
+        self.settle(now, deadline)
     }
 
     fn next_deadline(&self, now: Nanos, next_due: Nanos) -> Nanos {
@@ -323,6 +344,9 @@ impl Shard {
     /// Looks at what the run and the user want: the end of issuing, the end of the drain.
     fn heed(&mut self, now: Nanos, commands: &mut Commands) {
         let wish = self.control.wish();
+        if self.state.source.feed().is_some() {
+            return self.heed_fed(wish, now, commands);
+        }
         if self.state.issuing && (now >= self.state.until || wish.stop) {
             self.drop_unstarted();
             let stopped = if wish.stop {
@@ -396,7 +420,7 @@ impl Shard {
     }
 
     /// Takes the connection of a slot away and resets it: an answer that nobody waits for.
-    fn give_up(&mut self, slot_index: u32, commands: &mut Commands) {
+    pub(crate) fn give_up(&mut self, slot_index: u32, commands: &mut Commands) {
         self.waiting.remove(slot_index);
         if let Some(connection) = self.slots[slot_index as usize].connection.take() {
             self.close(connection, Close::Reset, commands);
@@ -405,7 +429,7 @@ impl Shard {
 
     /// Starts what is due. Returns when the next request is due, as far as it can be started then.
     fn issue(&mut self, now: Nanos, commands: &mut Commands) -> Nanos {
-        while self.state.issuing {
+        while self.state.issuing && self.can_answer_more() {
             let Some(slot_index) = self.free_slots.first() else {
                 // The next request waits for a slot. Whether it is due already is for the blocked
                 // time to say; a completion will wake the shard.
@@ -437,14 +461,14 @@ impl Shard {
     }
 
     /// No more requests: by count, or by the schedule's end.
-    fn stop_if_exhausted(&mut self, now: Nanos) {
+    pub(crate) fn stop_if_exhausted(&mut self, now: Nanos) {
         if self.state.source.is_finished() {
             self.stop_issuing(now, Stopped::Requests);
         }
     }
 
     /// Puts a request into a slot; it waits for a connection.
-    fn take(&mut self, slot_index: u32, index: u64, scheduled: Nanos, now: Nanos) {
+    pub(crate) fn take(&mut self, slot_index: u32, index: u64, scheduled: Nanos, now: Nanos) {
         let timed = self.state.source.is_timed();
         let slot = &mut self.slots[slot_index as usize];
         let waited = self
@@ -476,11 +500,14 @@ impl Shard {
         slot.events_at_stop = None;
         slot.deadline = now + self.plan.timeout;
         slot.seen.begin(&mut self.gap_pool, self.state.phase);
-        slot.exchange.begin(Asked {
+        let fed = self.state.source.feed();
+        let fed = fed.and_then(|feed| feed.place(slot_index));
+        slot.announces = fed.is_some_and(|asked| asked.streaming);
+        slot.exchange.begin(fed.unwrap_or(Asked {
             endpoint: self.plan.endpoint,
             streaming: self.plan.streaming,
             save_text: self.plan.save_text,
-        });
+        }));
         self.deadlines.push_back(slot_index);
         self.waiting.push_back(slot_index);
         self.in_flight += 1;

@@ -206,6 +206,9 @@ impl Sink for Shard {
             &mut observer,
         );
         observer.finish(self.stamped);
+        if slot.announces {
+            self.announce(slot_index);
+        }
         if let Progress::Done { reusable } = progress {
             self.answer_complete(index, slot_index, reusable, arrival.reaped, commands);
         }

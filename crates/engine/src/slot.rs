@@ -44,6 +44,8 @@ pub(crate) struct Slot {
     pub(crate) deadline: Nanos,
     /// Content events that had come when the last request was issued, if it was in flight then.
     pub(crate) events_at_stop: Option<u32>,
+    /// Whether its first token is to be told, and was not yet: only of a shard that is fed.
+    pub(crate) announces: bool,
     pub(crate) seen: Seen,
 }
 
@@ -77,6 +79,7 @@ impl Slot {
             free_since: Nanos::ZERO,
             deadline: Nanos::MAX,
             events_at_stop: None,
+            announces: false,
             seen: Seen {
                 gaps: GapLog::new(),
                 harness_delay_max: Nanos::ZERO,

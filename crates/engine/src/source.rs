@@ -1,6 +1,7 @@
 use ridgeline_clock::Nanos;
 use ridgeline_schedule::{Arrivals, Share};
 
+use crate::feed::Feed;
 use crate::plan::{Load, Plan};
 
 /// A request that is due: its place in the global order, and when it should start.
@@ -35,6 +36,8 @@ enum Kind {
         peeked: Option<Nanos>,
         exhausted: bool,
     },
+    /// Due when whoever feeds the shard says so.
+    Fed(Box<Feed>),
 }
 
 /// The bounds of one phase.
@@ -75,6 +78,27 @@ impl Source {
         })
     }
 
+    /// Requests from outside, from `start` on.
+    pub(crate) fn fed(feed: Feed, start: Nanos) -> Self {
+        Self {
+            kind: Kind::Fed(Box::new(feed)),
+            next: 0,
+            end: u64::MAX,
+            step: 1,
+            start,
+            until: Nanos::MAX,
+        }
+    }
+
+    /// What feeds it, if it is fed.
+    #[inline]
+    pub(crate) fn feed(&mut self) -> Option<&mut Feed> {
+        match &mut self.kind {
+            Kind::Fed(feed) => Some(feed),
+            Kind::Closed | Kind::Offline | Kind::Open { .. } => None,
+        }
+    }
+
     /// The next request, whether due already or not; none when the phase has no more.
     /// `free_since`: since when the slot that would take it is free.
     pub(crate) fn peek(&mut self, free_since: Nanos) -> Option<Due> {
@@ -95,6 +119,10 @@ impl Source {
                 }
                 (*peeked)?
             }
+            Kind::Fed(feed) => {
+                let (index, scheduled) = feed.peek()?;
+                return Some(Due { index, scheduled });
+            }
         };
         (scheduled < self.until).then_some(Due {
             index: self.next,
@@ -113,13 +141,11 @@ impl Source {
     /// Whether there will be no more, by count or by the schedule's end.
     pub(crate) fn is_finished(&self) -> bool {
         self.next >= self.end
-            || matches!(
-                self.kind,
-                Kind::Open {
-                    exhausted: true,
-                    ..
-                }
-            )
+            || match &self.kind {
+                Kind::Closed | Kind::Offline => false,
+                Kind::Open { exhausted, .. } => *exhausted,
+                Kind::Fed(feed) => feed.is_over(),
+            }
     }
 
     /// Whether times come from a schedule: then what is due and not sent can be counted.
