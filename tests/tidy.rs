@@ -24,6 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "engine",
         &["clock", "wire", "schedule", "workload", "metrics", "net"],
     ),
+    ("service", &["clock", "wire", "engine", "transport"]),
     (
         "report",
         &["clock", "wire", "schedule", "metrics", "engine"],

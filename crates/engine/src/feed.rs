@@ -247,7 +247,10 @@ impl Feed {
     pub(crate) fn announce(&mut self, notice: Notice) {
         // There is room: it was looked for before the query was taken up.
         let pushed = self.notices.push(notice);
-        debug_assert!(pushed.is_ok(), "a notice without room");
+        debug_assert!(
+            pushed.is_ok() || self.notices.is_abandoned(),
+            "a notice without room"
+        );
         self.told.any = true;
     }
 
@@ -289,9 +292,10 @@ impl Feed {
     }
 }
 
-/// Whether a ring has room for so many. Its other end is asked only when that is not known.
+/// Whether a ring has room for so many. Its other end is asked only when that is not known; one that is
+/// gone holds nobody up.
 fn has_slots<T>(ring: &Producer<T>, needed: usize) -> bool {
-    ring.cached_slots() >= needed || ring.slots() >= needed
+    ring.cached_slots() >= needed || ring.slots() >= needed || ring.is_abandoned()
 }
 
 /// Queries that wait for their time or for a slot. Those that come in order of their time stand in a
