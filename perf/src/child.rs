@@ -111,7 +111,7 @@ fn ends_within(child: &Child, limit: Nanos) -> io::Result<bool> {
 /// How a server's address is learned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listens {
-    /// It chooses a port and says `listening on http://ADDRESS` on its first line.
+    /// It says `listening on ADDRESS`, `http://` before it or not, on its first line.
     Says,
     /// It was given this one, and listens when it takes a connection.
     At(SocketAddr),
@@ -172,8 +172,13 @@ impl Served {
             let stdout = self.stdout.insert(BufReader::new(stdout));
             stdout.read_line(&mut line)?;
         }
-        let address = line.trim().strip_prefix("listening on http://");
-        Ok(address.map(str::to_owned))
+        let address = line.trim().strip_prefix("listening on ");
+        Ok(address.map(|address| {
+            address
+                .strip_prefix("http://")
+                .unwrap_or(address)
+                .to_owned()
+        }))
     }
 
     fn answers(&mut self, address: SocketAddr) -> io::Result<bool> {

@@ -9,6 +9,7 @@
 //! its own, an [`Arm`] a client that is run once and accounted for.
 
 mod arm;
+mod feeding;
 mod figure;
 mod lateness;
 mod pipe;

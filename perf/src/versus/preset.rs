@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::child::{Listens, Served};
 use crate::payload;
 use crate::versus::arm::{Arm, Bench, Reading, Side};
+use crate::versus::feeding::Feeding;
 use crate::versus::figure::{Bound, Measure, Question, Relation};
 use crate::versus::{Options, lateness, pipe, serving};
 
@@ -32,6 +33,9 @@ pub enum Preset {
     #[value(name = "self")]
     #[serde(rename = "self")]
     Same,
+    /// A million requests from outside: `ridgeline bench` against `ridgeline worker` and a feeder on the
+    /// server's core.
+    Service,
     /// A constant rate: how late ridgeline starts requests, beside the bare sleeper.
     Lag,
     /// The mock server in model mode: how late it writes, beside the bare sleeper.
@@ -139,6 +143,15 @@ impl Preset {
         let mut server = options.programs.command("bare-server");
         server.arg("--attached").args(self.server(options));
         let served = Served::start(&mut server, options.server_core, Listens::Says)?;
+        if self == Self::Service {
+            let bench = self.ridgeline(options, served.address())?;
+            let program = built(&options.ridgeline)?;
+            let worker = Feeding::new(program, served.address(), self.requests(options))?;
+            return Ok(Sides {
+                both: [Box::new(bench), Box::new(worker)],
+                _served: Some(served),
+            });
+        }
         let [a, b] = self.arms(options, served.address())?;
         Ok(Sides {
             both: [Box::new(a), Box::new(b)],
@@ -289,6 +302,7 @@ impl Preset {
             Self::Coalesced => (Some(AtMost(1.25)), None),
             Self::Paced => (Some(AtMost(1.15)), Some(AtLeast(0.8))),
             Self::Offline => (None, Some(AtLeast(0.85))),
+            Self::Service => (None, Some(AtLeast(0.7))),
             Self::Wrk => (None, Some(AtLeast(1.0))),
             Self::Same | Self::ServeSelf => (Some(Near(0.03)), None),
             Self::ServeRequest | Self::ServeCoalesced | Self::ServePaced => {
