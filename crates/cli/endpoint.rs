@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ridgeline_mock_server::{Placement, Running, ServerConfig};
 use ridgeline_net::Peer;
+use ridgeline_service::HeadOptions;
 use ridgeline_wire::http1::{Method, RequestOptions, RequestTemplate};
+use ridgeline_wire::openai::EndpointType;
 
 use crate::complaint::Complaint;
 use crate::config::{BenchConfig, EndpointKind};
@@ -128,6 +130,23 @@ impl Address {
             model,
             template,
             notes,
+        })
+    }
+
+    /// What the requests of a service begin with; none for the embedded server.
+    pub(crate) fn heads(&self, config: &BenchConfig, id_prefix: &str) -> Option<HeadOptions> {
+        let base = self.base.as_ref()?;
+        let kind = config.endpoint_type.unwrap_or(EndpointKind::Chat);
+        Some(HeadOptions {
+            host: base.host_field(),
+            api_key: self.api_key.clone(),
+            headers: self.headers.clone(),
+            id_prefix: id_prefix.to_owned(),
+            target: base.target(kind, config.endpoint.as_deref()),
+            endpoint: match kind {
+                EndpointKind::Chat => EndpointType::Chat,
+                EndpointKind::Completions => EndpointType::Completions,
+            },
         })
     }
 

@@ -10,6 +10,7 @@ mod config;
 mod count;
 mod endpoint;
 mod explain;
+mod feed;
 mod file;
 mod files;
 mod folder;
@@ -27,6 +28,7 @@ mod report;
 mod roofline;
 mod scale;
 mod secrets;
+mod serve;
 mod setup;
 mod shape;
 mod share;
@@ -46,11 +48,13 @@ use ridgeline_perf::ceiling::Ceiling;
 use crate::bench::BenchArgs;
 use crate::compare::CompareArgs;
 use crate::complaint::Complaint;
+use crate::feed::FeedArgs;
 use crate::files::ConfigCommand;
 use crate::pipe::RidgelinePipeArgs;
 use crate::probe::ProbeArgs;
 use crate::report::ReportArgs;
 use crate::roofline::RooflineArgs;
+use crate::serve::ServeArgs;
 
 /// Measures LLM inference endpoints, and proves that the numbers are the endpoint's
 #[derive(Debug, Parser)]
@@ -71,6 +75,15 @@ failed or the error rate is over its limit, 5 an SLO was missed, 130 interrupted
 
 To try it without a server: ridgeline bench --mock";
 
+const WORKER_AFTER: &str = "\
+It listens when it says so, on the first line of its output: listening on REQUESTS, answering on RESPONSES.
+
+Memory is bounded: by --queue and the bodies that those queries have (--bodies-bytes-max), and by what the \
+queries in flight take as they do in a run. When that is full nothing is read, and the client's PUSH blocks at its \
+high-water mark. When results are not read, requests are not sent.
+
+Exit codes: 0 it ended in order, 2 usage, or its sockets can't be had.";
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a load and report what was measured
@@ -88,6 +101,18 @@ enum Command {
         after_help = "Exit codes: 0 measured (each row says what was not), 2 usage, 5 a promise is not kept (--check), 130 interrupted."
     )]
     Roofline(RooflineArgs),
+    /// Run the engine for a program in any language, which sends queries over ZeroMQ and gets results
+    ///
+    /// Messages are MessagePack, and described byte by byte in crates/service/PROTOCOL.md. It ends when a
+    /// client says `end`, or at SIGINT or SIGTERM: what was taken is done first.
+    #[command(after_help = WORKER_AFTER)]
+    Worker(Box<ServeArgs>),
+    /// Send a worker the same query over and over, as fast as it takes them
+    ///
+    /// Prints the results that were ok and the time it took, as a line of JSON. `versus service` measures
+    /// workers with it.
+    #[command(hide = true)]
+    Feed(FeedArgs),
     /// Runs as files: write an example, check one, print the schema
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -126,6 +151,8 @@ fn main() -> ExitCode {
         Command::Report(args) => report::command(&args),
         Command::Compare(args) => compare::command(&args),
         Command::Roofline(args) => roofline::command(&args),
+        Command::Worker(args) => serve::command(&args),
+        Command::Feed(args) => feed::command(&args),
         Command::Config(command) => files::command(&command),
         Command::MockServer(args) => ridgeline_mock_server::command(&args).map_err(Complaint::from),
         Command::Pipe(args) => pipe::command(&args),

@@ -8,6 +8,7 @@ use std::thread;
 use ridgeline_clock::{Clock, MonotonicClock, Nanos};
 use ridgeline_engine::Control;
 use ridgeline_roofline::Interrupt;
+use ridgeline_service::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// What requests in flight are given after the first signal.
@@ -25,6 +26,32 @@ pub(crate) fn watch(control: Arc<Control>) -> io::Result<()> {
             say("interrupted again: ending now");
         }
         _ => std::process::exit(130),
+    })
+}
+
+/// Watches for signals from now on, for a service: what was taken has `drain`, and then it is
+/// cancelled; results that nobody takes have `grace` more.
+pub(crate) fn watch_service(
+    stop: Stop,
+    control: Arc<Control>,
+    drain: Nanos,
+    grace: Nanos,
+) -> io::Result<()> {
+    heed(move |count| {
+        let now = MonotonicClock.now();
+        match count {
+            1 => {
+                control.stop(now + drain);
+                stop.stop(now + drain + grace);
+                say("ending: doing what was taken; again to cancel it");
+            }
+            2 => {
+                control.cancel();
+                stop.stop(now + grace);
+                say("interrupted again: cancelling");
+            }
+            _ => std::process::exit(130),
+        }
     })
 }
 
