@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use ridgeline_clock::MonotonicClock;
+use ridgeline_clock::{MonotonicClock, Nanos};
 use ridgeline_engine::{Control, EngineError, Plan, Record, Requests, RunResult, run, serve};
+use ridgeline_metrics::Phase;
 use ridgeline_net::{Driver, DriverError};
 use ridgeline_net_epoll::{EpollConfig, EpollDriver};
 use ridgeline_net_uring::{UringConfig, UringDriver};
@@ -55,17 +56,18 @@ impl Backend {
         matches!(self, Self::Uring)
     }
 
-    /// Runs the plan.
+    /// Runs this process's shards of the plan; `starts` says when phases begin.
     pub(crate) fn run(
         self,
         plan: &Arc<Plan>,
         requests: &Arc<Requests>,
         control: &Arc<Control>,
         records: Vec<Producer<Record>>,
+        starts: impl Fn(Phase) -> Nanos + Sync,
     ) -> Result<RunResult, EngineError> {
         match self {
-            Self::Uring => run(plan, requests, control, records, uring),
-            Self::Epoll => run(plan, requests, control, records, epoll),
+            Self::Uring => run(plan, requests, control, records, starts, uring),
+            Self::Epoll => run(plan, requests, control, records, starts, epoll),
         }
     }
 

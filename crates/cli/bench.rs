@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ridgeline_engine::{Control, RunResult};
+use ridgeline_engine::{Control, RunResult, soon};
 use ridgeline_report::records::{RecordWriter, Written};
 use ridgeline_report::{Context, Environment, Report, RunClock, console, write_json, write_whole};
 use rtrb::RingBuffer;
@@ -164,7 +164,7 @@ fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, Complaint> 
     let (writer, progress) = setup.placement.helping(help)?;
     let run = setup
         .backend
-        .run(plan, &setup.requests, &control, producers);
+        .run(plan, &setup.requests, &control, producers, soon);
     drop(progress);
     // Also after a failed run: what came is kept.
     let written = writer.map(RecordWriter::finish);

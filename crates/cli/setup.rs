@@ -154,6 +154,7 @@ fn plan(
         save_events: config.save_events == Some(true),
         rx_timestamps: false,
         shards: placement.shards,
+        own_shards: 0..placement.shards,
         cores: placement.cores.clone(),
         run_id: 0,
         limits: Limits::default(),

@@ -64,6 +64,7 @@ pub(crate) fn plan(load: Load, requests: u64) -> Plan {
         save_events: false,
         rx_timestamps: true,
         shards: 1,
+        own_shards: 0..1,
         cores: None,
         run_id: 7,
         limits: Limits {

@@ -13,36 +13,43 @@ pub struct Control {
     drain_until: AtomicU64,
     started: AtomicU64,
     lives: Vec<Live>,
+    worker: u32,
 }
 
-/// The counts of one shard, published every 100 ms.
+/// The counts of one place, as last published.
 #[derive(Debug, Default)]
-pub struct Live {
-    /// Measured requests started.
-    pub issued: AtomicU64,
-    /// Measured requests that succeeded.
-    pub completed: AtomicU64,
-    /// Measured requests that failed or were cancelled.
-    pub failed: AtomicU64,
-    /// Content events of requests that are over.
-    pub content_events: AtomicU64,
-    /// Requests in flight, of any phase.
-    pub in_flight: AtomicU64,
+struct Live {
+    issued: AtomicU64,
+    completed: AtomicU64,
+    failed: AtomicU64,
+    content_events: AtomicU64,
+    in_flight: AtomicU64,
 }
 
-/// The sum of all shards at one moment.
+/// Counts at one moment: of a shard, of a worker, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveTotals {
-    /// See [`Live::issued`].
+    /// Measured requests started.
     pub issued: u64,
-    /// See [`Live::completed`].
+    /// Measured requests that succeeded.
     pub completed: u64,
-    /// See [`Live::failed`].
+    /// Measured requests that failed or were cancelled.
     pub failed: u64,
-    /// See [`Live::content_events`].
+    /// Content events of requests that are over.
     pub content_events: u64,
-    /// See [`Live::in_flight`].
+    /// Requests in flight, of any phase.
     pub in_flight: u64,
+}
+
+impl LiveTotals {
+    /// Adds the counts of another place.
+    pub const fn add(&mut self, other: &Self) {
+        self.issued += other.issued;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.content_events += other.content_events;
+        self.in_flight += other.in_flight;
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,15 +59,30 @@ pub(crate) struct Wish {
 }
 
 impl Control {
-    /// For a run of `shards` shards.
+    /// For a run of which `places` publish counts: the shards of this process, or, where it coordinates
+    /// others, those.
     #[must_use]
-    pub fn new(shards: u32) -> Self {
+    pub fn new(places: u32) -> Self {
         Self {
             wish: AtomicU8::new(RUN),
             drain_until: AtomicU64::new(u64::MAX),
             started: AtomicU64::new(0),
-            lives: (0..shards).map(|_| Live::default()).collect(),
+            lives: (0..places).map(|_| Live::default()).collect(),
+            worker: 0,
         }
+    }
+
+    /// The same in worker number `worker` of a run of several.
+    #[must_use]
+    pub const fn of_worker(mut self, worker: u32) -> Self {
+        self.worker = worker;
+        self
+    }
+
+    /// The number of this process among the workers of the run; 0 where it is the only one.
+    #[must_use]
+    pub const fn worker(&self) -> u32 {
+        self.worker
     }
 
     /// Issue no more, and give what is in flight until `drain_until`.
@@ -111,21 +133,32 @@ impl Control {
         Nanos(self.drain_until.load(Ordering::Acquire))
     }
 
-    pub(crate) fn live(&self, k: u32) -> &Live {
-        &self.lives[k as usize]
+    /// Puts the counts of place `place` in the place of its earlier ones; of a place that there is not,
+    /// nowhere.
+    pub fn publish(&self, place: u32, totals: &LiveTotals) {
+        if let Some(live) = self.lives.get(place as usize) {
+            live.issued.store(totals.issued, Ordering::Relaxed);
+            live.completed.store(totals.completed, Ordering::Relaxed);
+            live.failed.store(totals.failed, Ordering::Relaxed);
+            live.content_events
+                .store(totals.content_events, Ordering::Relaxed);
+            live.in_flight.store(totals.in_flight, Ordering::Relaxed);
+        }
     }
 
-    /// The counts of all shards.
+    /// The counts of all places.
     #[must_use]
     pub fn totals(&self) -> LiveTotals {
-        self.lives
-            .iter()
-            .fold(LiveTotals::default(), |sum, live| LiveTotals {
-                issued: sum.issued + live.issued.load(Ordering::Relaxed),
-                completed: sum.completed + live.completed.load(Ordering::Relaxed),
-                failed: sum.failed + live.failed.load(Ordering::Relaxed),
-                content_events: sum.content_events + live.content_events.load(Ordering::Relaxed),
-                in_flight: sum.in_flight + live.in_flight.load(Ordering::Relaxed),
-            })
+        let mut sum = LiveTotals::default();
+        for live in &self.lives {
+            sum.add(&LiveTotals {
+                issued: live.issued.load(Ordering::Relaxed),
+                completed: live.completed.load(Ordering::Relaxed),
+                failed: live.failed.load(Ordering::Relaxed),
+                content_events: live.content_events.load(Ordering::Relaxed),
+                in_flight: live.in_flight.load(Ordering::Relaxed),
+            });
+        }
+        sum
     }
 }

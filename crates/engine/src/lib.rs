@@ -39,14 +39,14 @@ mod source;
 mod window;
 
 pub use bell::Bell;
-pub use control::{Control, Live, LiveTotals};
+pub use control::{Control, LiveTotals};
 pub use drive::{Pace, drive};
 pub use feed::{Answered, Feed, Notice, Outlet, Query, Supply, feed};
 pub use limits::{Limits, MemoryLine};
 pub use plan::{Load, Plan, Target};
 pub use record::{Details, Outcome, Record};
 pub use requests::{RequestId, Requests, id_prefix};
-pub use run::{RunResult, ShardReport, run};
+pub use run::{RunResult, ShardReport, run, soon};
 pub use serve::serve;
 pub use shard::{Exhausted, Shard, ShardResult};
 pub use window::window;

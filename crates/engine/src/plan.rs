@@ -1,4 +1,5 @@
 use std::net::IpAddr;
+use std::ops::Range;
 
 use ridgeline_clock::Nanos;
 use ridgeline_metrics::Slo;
@@ -90,9 +91,12 @@ pub struct Plan {
     pub save_events: bool,
     /// Whether the kernel's receive stamps are used.
     pub rx_timestamps: bool,
-    /// Shards: threads, each with a driver of its own.
+    /// Shards of the whole run: threads, each with a driver of its own. What each of them does follows
+    /// from this number and its own place alone, wherever the others are.
     pub shards: u32,
-    /// The core of each shard; `None` leaves the shards unpinned.
+    /// Those of them that run in this process; the others run in other ones.
+    pub own_shards: Range<u32>,
+    /// The core of each shard of this process; `None` leaves them unpinned.
     pub cores: Option<Vec<usize>>,
     /// A share of the name of every request (`X-Request-Id`), the same for the whole run.
     pub run_id: u32,
@@ -101,6 +105,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// How many shards run in this process.
+    #[must_use]
+    pub fn own_count(&self) -> u32 {
+        self.own_shards.end.saturating_sub(self.own_shards.start)
+    }
+
     /// Shard `k`'s share of `total` things dealt out in turn to all shards.
     #[must_use]
     pub fn share(&self, total: u64, k: u32) -> u64 {

@@ -3,7 +3,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use ridgeline_clock::{Clock, MonotonicClock, Nanos, thread_cpu_time};
-use ridgeline_metrics::Collector;
+use ridgeline_metrics::{Collector, Phase};
 use ridgeline_net::{Counters, Driver, DriverError};
 use rtrb::Producer;
 
@@ -22,6 +22,8 @@ const START_AHEAD: Nanos = Nanos::from_micros(200);
 /// What one shard reports of itself.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardReport {
+    /// The worker that it was a shard of; 0 where there is only one process.
+    pub worker: u32,
     /// The core it was pinned to.
     pub core: Option<usize>,
     /// Share of the measured phase that its thread was on the CPU, 0 to 1.
@@ -73,25 +75,69 @@ pub struct RunResult {
     pub shards: Vec<ShardReport>,
 }
 
-/// Meeting point of the shards between phases.
-struct Gate {
-    barrier: Barrier,
-    start: AtomicU64,
-}
-
-impl Gate {
-    fn new(shards: u32) -> Self {
+impl RunResult {
+    /// Of a run that has begun and measured nothing yet.
+    #[must_use]
+    pub fn begun(plan: &Plan, started: Nanos, measured: Nanos, window: Nanos) -> Self {
         Self {
-            barrier: Barrier::new(shards as usize),
-            start: AtomicU64::new(0),
+            started,
+            measured,
+            window_end: measured + window,
+            last_issue: Nanos::ZERO,
+            last_done: Nanos::ZERO,
+            ended: Nanos::ZERO,
+            collector: Collector::new(&plan.slos),
+            never_sent: 0,
+            submitted_in_window: 0,
+            records_dropped: 0,
+            exhausted: Exhausted::default(),
+            interrupted: false,
+            shards: Vec::new(),
         }
     }
 
-    /// Waits for all shards; they leave with one common start time a little ahead.
-    fn common_start(&self) -> Nanos {
+    /// Adds what other shards of the same run measured: the counts are those of one process that had them
+    /// all. Its stamps must be on the same clock.
+    pub fn merge(&mut self, other: Self) {
+        self.last_issue = self.last_issue.max(other.last_issue);
+        self.last_done = self.last_done.max(other.last_done);
+        self.ended = self.ended.max(other.ended);
+        self.collector.merge(&other.collector);
+        self.never_sent += other.never_sent;
+        self.submitted_in_window += other.submitted_in_window;
+        self.records_dropped += other.records_dropped;
+        self.exhausted.merge(other.exhausted);
+        self.interrupted |= other.interrupted;
+        self.shards.extend(other.shards);
+    }
+}
+
+/// When a phase begins where nobody else has a say: as soon as every shard can be there.
+#[must_use]
+pub fn soon(_: Phase) -> Nanos {
+    MonotonicClock.now() + START_AHEAD
+}
+
+/// Meeting point of the shards between phases.
+struct Gate<'a, S> {
+    barrier: Barrier,
+    start: AtomicU64,
+    starts: &'a S,
+}
+
+impl<'a, S: Fn(Phase) -> Nanos> Gate<'a, S> {
+    fn new(shards: u32, starts: &'a S) -> Self {
+        Self {
+            barrier: Barrier::new(shards as usize),
+            start: AtomicU64::new(0),
+            starts,
+        }
+    }
+
+    /// Waits for all shards; they leave with one common start time.
+    fn common_start(&self, phase: Phase) -> Nanos {
         if self.barrier.wait().is_leader() {
-            self.start
-                .store((MonotonicClock.now() + START_AHEAD).0, Ordering::Release);
+            self.start.store((self.starts)(phase).0, Ordering::Release);
         }
         self.barrier.wait();
         Nanos(self.start.load(Ordering::Acquire))
@@ -107,29 +153,33 @@ pub(crate) struct ShardOutput {
     pub(crate) ended: Nanos,
 }
 
-/// Runs the plan: one thread per shard, each with the driver that `make_driver` builds on it.
-/// `records`: one queue per shard, or none.
+/// Runs this process's shards of the plan: one thread each, with the driver that `make_driver` builds on
+/// it. `records`: one queue per such shard, or none. `starts` is asked when a phase begins, on this
+/// machine's monotonic clock, once all of them are ready for it: [`soon`], or whoever coordinates
+/// several processes. It may block; of a run that is cancelled meanwhile any time will do.
 ///
 /// # Errors
 /// When a driver can't be built or can't go on, or a thread can't be had.
-pub fn run<D, F>(
+pub fn run<D, F, S>(
     plan: &Arc<Plan>,
     requests: &Arc<Requests>,
     control: &Arc<Control>,
     records: Vec<Producer<Record>>,
+    starts: S,
     make_driver: F,
 ) -> Result<RunResult, EngineError>
 where
     D: Driver,
     F: Fn(&Plan, u32) -> Result<D, DriverError> + Sync,
+    S: Fn(Phase) -> Nanos + Sync,
 {
     let span = window(plan)?;
-    let gate = Gate::new(plan.shards);
+    let gate = Gate::new(plan.own_count(), &starts);
     let mut records: Vec<Option<Producer<Record>>> = records.into_iter().map(Some).collect();
-    records.resize_with(plan.shards as usize, || None);
+    records.resize_with(plan.own_count() as usize, || None);
     let outputs = thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (k, records) in (0..plan.shards).zip(records) {
+        for (k, records) in plan.own_shards.clone().zip(records) {
             let shard = Shard::new(k, plan.clone(), requests.clone(), control.clone(), records)?;
             let (gate, make_driver) = (&gate, &make_driver);
             let body = move || run_shard(shard, k, plan, span, gate, control, make_driver);
@@ -153,23 +203,25 @@ where
     Ok(merge(outputs?, plan, span, control))
 }
 
-fn run_shard<D, F>(
+fn run_shard<D, F, S>(
     mut shard: Shard,
     k: u32,
     plan: &Plan,
     span: Nanos,
-    gate: &Gate,
+    gate: &Gate<'_, S>,
     control: &Control,
     make_driver: &F,
 ) -> Result<ShardOutput, EngineError>
 where
     D: Driver,
     F: Fn(&Plan, u32) -> Result<D, DriverError> + Sync,
+    S: Fn(Phase) -> Nanos,
 {
+    let place = k.saturating_sub(plan.own_shards.start) as usize;
     let core = plan
         .cores
         .as_ref()
-        .and_then(|cores| cores.get(k as usize).copied());
+        .and_then(|cores| cores.get(place).copied());
     // The kernel rounds a thread's waits up by 50 us unless told otherwise; a refusal only costs
     // that much lag, which the report shows.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
@@ -178,9 +230,14 @@ where
         .map_or(Ok(()), pin)
         .and_then(|()| Ok(make_driver(plan, k)?))
         .inspect_err(|_| control.cancel());
-    let started = gate.common_start();
-    control.start(started);
     let warms_up = plan.warmup_requests > 0;
+    let first = if warms_up {
+        Phase::Warmup
+    } else {
+        Phase::Measured
+    };
+    let started = gate.common_start(first);
+    control.start(started);
     let warmed = set_up.and_then(|mut driver| {
         if warms_up {
             shard.begin_warmup(started)?;
@@ -189,7 +246,7 @@ where
         Ok(driver)
     });
     let measured = if warms_up {
-        gate.common_start()
+        gate.common_start(Phase::Measured)
     } else {
         started
     };
@@ -203,6 +260,7 @@ where
     let counters = driver.counters();
     let result = shard.into_result();
     let report = ShardReport {
+        worker: control.worker(),
         core,
         busy_fraction: busy_fraction(cpu, ended - measured),
         cpu,
@@ -250,40 +308,25 @@ pub(crate) fn merge(
     let first = outputs
         .first()
         .map_or((Nanos::ZERO, Nanos::ZERO), |o| (o.started, o.measured));
-    let mut run = RunResult {
-        started: first.0,
-        measured: first.1,
-        window_end: first.1 + span,
-        last_issue: Nanos::ZERO,
-        last_done: Nanos::ZERO,
-        ended: Nanos::ZERO,
-        collector: Collector::new(&plan.slos),
-        never_sent: 0,
-        submitted_in_window: 0,
-        records_dropped: 0,
-        exhausted: Exhausted::default(),
-        interrupted: control.is_stopped(),
-        shards: Vec::with_capacity(outputs.len()),
-    };
-    for ShardOutput {
-        result,
-        report,
-        ended,
-        ..
-    } in outputs
-    {
-        run.last_issue = run.last_issue.max(result.last_issue);
-        run.last_done = run.last_done.max(result.last_done);
-        run.ended = run.ended.max(ended);
-        run.collector.merge(&result.collector);
-        run.never_sent += result.never_sent;
-        run.submitted_in_window += result.submitted_in_window;
-        run.records_dropped += result.records_dropped;
-        run.exhausted.ports |= result.exhausted.ports;
-        run.exhausted.descriptors |= result.exhausted.descriptors;
-        run.exhausted.slots |= result.exhausted.slots;
-        run.exhausted.buffers |= result.exhausted.buffers;
-        run.shards.push(report);
+    let mut run = RunResult::begun(plan, first.0, first.1, span);
+    run.interrupted = control.is_stopped();
+    for output in outputs {
+        let result = output.result;
+        run.merge(RunResult {
+            last_issue: result.last_issue,
+            last_done: result.last_done,
+            ended: output.ended,
+            collector: result.collector,
+            never_sent: result.never_sent,
+            submitted_in_window: result.submitted_in_window,
+            records_dropped: result.records_dropped,
+            exhausted: result.exhausted,
+            interrupted: false,
+            shards: vec![output.report],
+            started: output.started,
+            measured: output.measured,
+            window_end: run.window_end,
+        });
     }
     run
 }

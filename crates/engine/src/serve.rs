@@ -36,7 +36,7 @@ where
     control.start(MonotonicClock.now());
     let outputs = thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (k, feed) in (0..plan.shards).zip(feeds) {
+        for (k, feed) in plan.own_shards.clone().zip(feeds) {
             let shard = Shard::new(k, plan.clone(), requests.clone(), control.clone(), None)?;
             let make_driver = &make_driver;
             let told = feed.told().clone();
@@ -98,6 +98,7 @@ where
     let counters = driver.counters();
     let result = shard.into_result();
     let report = ShardReport {
+        worker: control.worker(),
         core,
         busy_fraction: busy_fraction(cpu, ended - started),
         cpu,

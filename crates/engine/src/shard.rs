@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use ridgeline_clock::Nanos;
 use ridgeline_metrics::{Collector, GapPool, Phase, Stopped, Timeline};
@@ -10,7 +9,7 @@ use rtrb::Producer;
 
 use crate::EngineError;
 use crate::connection::{self, Connection};
-use crate::control::{Control, Live};
+use crate::control::{Control, LiveTotals};
 use crate::feed::Feed;
 use crate::list::List;
 use crate::plan::{Load, Plan};
@@ -117,6 +116,16 @@ pub struct ShardResult {
     pub connections_opened: u64,
     /// What ran out.
     pub exhausted: Exhausted,
+}
+
+impl Exhausted {
+    /// Adds what ran out elsewhere.
+    pub const fn merge(&mut self, other: Self) {
+        self.ports |= other.ports;
+        self.descriptors |= other.descriptors;
+        self.slots |= other.slots;
+        self.buffers |= other.buffers;
+    }
 }
 
 impl Shard {
@@ -519,15 +528,15 @@ impl Shard {
         }
         self.publish_at = now + PUBLISH_EVERY;
         let counts = self.collector.counts(Phase::Measured);
-        let live: &Live = self.control.live(self.k);
-        live.issued.store(counts.issued, Ordering::Relaxed);
-        live.completed.store(counts.completed, Ordering::Relaxed);
-        live.failed
-            .store(counts.failed + counts.cancelled, Ordering::Relaxed);
-        live.content_events
-            .store(self.collector.content_events(), Ordering::Relaxed);
-        live.in_flight
-            .store(u64::from(self.in_flight), Ordering::Relaxed);
+        let totals = LiveTotals {
+            issued: counts.issued,
+            completed: counts.completed,
+            failed: counts.failed + counts.cancelled,
+            content_events: self.collector.content_events(),
+            in_flight: u64::from(self.in_flight),
+        };
+        let place = self.k.saturating_sub(self.plan.own_shards.start);
+        self.control.publish(place, &totals);
     }
 
     /// Ends the shard.

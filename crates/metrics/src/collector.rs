@@ -358,6 +358,13 @@ impl Collector {
         volume.content_events += prorate(u64::from(finished.content_events), part, whole);
     }
 
+    /// Moves its times from a clock that said `from` to one that said `to` at the same moment: what is
+    /// merged must be on one clock.
+    pub fn rebase(&mut self, from: Nanos, to: Nanos) {
+        self.window.rebase(from, to);
+        self.concurrency.rebase(from, to);
+    }
+
     /// Adds what another shard measured.
     pub fn merge(&mut self, other: &Self) {
         self.warmup.merge(&other.warmup);

@@ -95,6 +95,12 @@ impl Concurrency {
         }
     }
 
+    /// Moves its times from a clock that said `from` to one that said `to` at the same moment.
+    pub(crate) fn rebase(&mut self, from: Nanos, to: Nanos) {
+        self.started = self.started.map(|at| at - from + to);
+        self.since = self.since - from + to;
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) {
         self.merged_target += other.target();
         self.merged_peak += other.peak();

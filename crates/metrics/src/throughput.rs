@@ -38,6 +38,13 @@ impl Window {
         Some(self.end.or(self.last_done)? - self.start?)
     }
 
+    /// Moves its times from a clock that said `from` to one that said `to` at the same moment.
+    pub(crate) fn rebase(&mut self, from: Nanos, to: Nanos) {
+        for at in [&mut self.start, &mut self.end, &mut self.last_done] {
+            *at = at.map(|at| at - from + to);
+        }
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) {
         self.start = earliest(self.start, other.start);
         self.end = self.end.max(other.end);

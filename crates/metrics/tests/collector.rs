@@ -742,3 +742,28 @@ fn a_tokenizer_counts_prompts_where_the_server_does_not() {
     assert_eq!((tokens.input, tokens.input_counted), (18, 8));
     assert_eq!(collector.volume_in_window().input_tokens, 18);
 }
+
+#[test]
+fn what_was_measured_on_another_clock_merges_as_if_on_one() {
+    let measure = |start: u64| {
+        let (mut collector, mut pool) = (Collector::new(&[]), GapPool::new(8));
+        let mut log = GapLog::new();
+        collector.begin(Nanos(start), 1);
+        let request = Request {
+            scheduled: start + 100,
+            ..streamed(&[(0, None), (50, None)])
+        };
+        collector.issued(Phase::Measured);
+        feed(&mut collector, &mut log, &mut pool, &request);
+        collector.finished(&request.finished(None), &mut log, &mut pool);
+        collector.stop(Nanos(start + 90_000), Stopped::Duration);
+        collector
+    };
+    let mut here = measure(1_000_000);
+    let mut there = measure(7);
+    assert_ne!(here, there);
+    there.rebase(Nanos(7), Nanos(1_000_000));
+    assert_eq!(here, there);
+    here.merge(&there);
+    assert_eq!(here.duration(), Some(Nanos(90_000)));
+}

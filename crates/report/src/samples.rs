@@ -94,6 +94,7 @@ pub(crate) fn plan(recipe: &Recipe) -> Plan {
         save_events: false,
         rx_timestamps: true,
         shards: 1,
+        own_shards: 0..1,
         cores: Some(vec![1]),
         run_id: 1,
         limits: Limits::default(),
@@ -214,6 +215,7 @@ fn result(collector: Collector, recipe: &Recipe, end: Nanos) -> RunResult {
         exhausted: Exhausted::default(),
         interrupted: false,
         shards: vec![ShardReport {
+            worker: 0,
             core: Some(1),
             busy_fraction: 0.034,
             cpu: Nanos::from_millis(340),

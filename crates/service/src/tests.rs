@@ -157,6 +157,7 @@ fn plan(slots: u32) -> Plan {
         save_events: false,
         rx_timestamps: true,
         shards: 1,
+        own_shards: 0..1,
         cores: None,
         run_id: 7,
         limits: EngineLimits::default(),

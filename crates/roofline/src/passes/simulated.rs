@@ -188,6 +188,7 @@ fn plan(answer: &Answer, requests: u64) -> Plan {
         save_events: false,
         rx_timestamps: true,
         shards: 1,
+        own_shards: 0..1,
         cores: None,
         run_id: 1,
         limits: Limits {
