@@ -203,6 +203,7 @@ fn report(setup: &Setup, ended: &Ended, folder: &Path) -> Result<Report, Complai
             written: ended.written.as_ref(),
             tokens_note: ended.tokens_note.clone(),
             shared_core: setup.placement.shared_core,
+            workers: Vec::new(),
             limits: setup.verdict,
         },
     );

@@ -37,5 +37,5 @@ pub use environment::{Environment, RunClock};
 pub use file::{REPORT, ReportError, read_json, write_json, write_whole};
 pub use report::{
     Harness, Headroom, LoadFigures, LoadKind, Program, RecordFigures, Report, SCHEMA, ShardFigures,
-    TargetFigures, TokenFigures,
+    TargetFigures, TokenFigures, WorkerFigures, WorkerRecords, WorkerStatus,
 };

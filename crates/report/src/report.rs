@@ -185,6 +185,9 @@ pub struct Harness {
     pub shared_core: bool,
     /// Each shard.
     pub shards: Vec<ShardFigures>,
+    /// Each worker, of a run of several; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<WorkerFigures>,
     /// See [`Metric::HarnessDelay`].
     pub harness_delay_ns: Option<Summary>,
     /// See [`Metric::StampWidth`].
@@ -232,6 +235,9 @@ pub struct Headroom {
 /// One shard, in the measured phase unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShardFigures {
+    /// The worker that it was a shard of, by its place in `workers`; 0 where there are none.
+    #[serde(default)]
+    pub worker: u32,
     /// The core it was pinned to.
     pub core: Option<usize>,
     /// The share of the time that its thread was on the CPU, 0 to 1.
@@ -264,6 +270,70 @@ pub struct ShardFigures {
     pub stamps_discarded: u64,
     /// The largest error of the map from the kernel's stamps to the run's clock.
     pub stamp_error_max_ns: u64,
+}
+
+/// How a worker's part in a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerStatus {
+    /// As planned.
+    Finished,
+    /// Early and in order: its numbers are those up to then.
+    Left,
+    /// Its numbers are missing.
+    Lost,
+}
+
+/// One worker of a run of several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerFigures {
+    /// Its address.
+    pub name: String,
+    /// Its host's name, where it said it.
+    pub host: Option<String>,
+    /// Its process there.
+    pub pid: Option<u32>,
+    /// What drove its sockets; empty when it never was ready.
+    pub driver: String,
+    /// The first of the run's shards that were its own.
+    pub first_shard: u32,
+    /// How many of them.
+    pub shards: u32,
+    /// How its part ended.
+    pub status: WorkerStatus,
+    /// Why, when not as planned.
+    pub why: Option<String>,
+    /// When its part ended, since the start of the run.
+    pub ended_ns: u64,
+    /// Whether it read the coordinator's own clock: the offset is 0 by definition then.
+    pub same_clock: bool,
+    /// What its clock said more than the coordinator's when the run began.
+    pub clock_offset_ns: Option<i64>,
+    /// The most that this can be wrong by.
+    pub clock_error_ns: Option<u64>,
+    /// How much further it was ahead at the end.
+    pub clock_drift_ns: Option<i64>,
+    /// Measured requests that it started; of a lost one, as it last said.
+    pub issued: u64,
+    /// Those that succeeded.
+    pub completed: u64,
+    /// Those that failed or were cancelled.
+    pub failed: u64,
+    /// Content events of its requests.
+    pub content_events: u64,
+    /// Its records; `None` without any.
+    pub records: Option<WorkerRecords>,
+}
+
+/// The records of a worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerRecords {
+    /// Lines that it wrote.
+    pub written: u64,
+    /// Whether they were gathered into the run's `records.jsonl`.
+    pub gathered: bool,
+    /// The folder on its machine that they are in, unless they were gathered.
+    pub folder: Option<String>,
 }
 
 /// The file of records.

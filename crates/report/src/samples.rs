@@ -252,6 +252,7 @@ pub(crate) fn context(plan: &Plan) -> Context<'_> {
         written: None,
         tokens_note: None,
         shared_core: false,
+        workers: Vec::new(),
         limits: VerdictLimits::default(),
     }
 }

@@ -123,6 +123,9 @@ pub struct Evidence {
     pub exhausted: Vec<Exhausted>,
     /// Whether a shard ran on the core of the embedded server. Told by the engine.
     pub shared_core: bool,
+    /// Workers that did not do their share to its end: what happened to each, in words. Told by their
+    /// coordinator.
+    pub workers_short: Vec<String>,
     /// Records that were dropped. Told by their writer.
     pub records_dropped: u64,
     /// Percentiles printed on too few samples. Told by the report.
@@ -166,6 +169,7 @@ impl Evidence {
             shards: Vec::new(),
             exhausted: Vec::new(),
             shared_core: false,
+            workers_short: Vec::new(),
             records_dropped: 0,
             below_floor: Vec::new(),
         };

@@ -30,6 +30,8 @@ pub enum Code {
     Resources,
     /// The client and the embedded server shared a core.
     SharedCore,
+    /// Workers that did not do their share of the run to its end.
+    Workers,
     /// The error rate.
     Errors,
     /// Requests cancelled by the drain deadline.
@@ -50,6 +52,7 @@ impl Code {
             | Self::Stall
             | Self::Resources
             | Self::SharedCore
+            | Self::Workers
             | Self::Records => true,
             Self::Rate
             | Self::LagMedian

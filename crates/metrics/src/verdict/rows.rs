@@ -8,7 +8,7 @@ use super::{
 pub(super) type Row = fn(&Evidence, &VerdictLimits) -> Option<Reason>;
 
 /// The table, in the order of a report.
-pub(super) const ROWS: [Row; 17] = [
+pub(super) const ROWS: [Row; 18] = [
     rate,
     lag_median,
     lag_share,
@@ -21,6 +21,7 @@ pub(super) const ROWS: [Row; 17] = [
     stall,
     resources,
     shared_core,
+    workers,
     errors,
     censored,
     records,
@@ -249,6 +250,17 @@ fn shared_core(evidence: &Evidence, _: &VerdictLimits) -> Option<Reason> {
         message: "the client and the embedded server shared a core".to_owned(),
         remedy: "give them two cores (--cores), or run the server on another machine".to_owned(),
         ..count(Code::SharedCore, Status::Degraded, 1, 0)
+    })
+}
+
+fn workers(evidence: &Evidence, _: &VerdictLimits) -> Option<Reason> {
+    let short = &evidence.workers_short;
+    (!short.is_empty()).then(|| Reason {
+        message: short.join("; "),
+        remedy: "from then on the load was not what was asked for, and of a lost worker the numbers are \
+                 missing: look at what that worker says itself, and run again"
+            .to_owned(),
+        ..count(Code::Workers, Status::Invalid, short.len() as u64, 0)
     })
 }
 

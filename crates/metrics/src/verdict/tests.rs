@@ -43,6 +43,7 @@ fn sound(load: Load) -> Evidence {
         }],
         exhausted: vec![],
         shared_core: false,
+        workers_short: vec![],
         records_dropped: 0,
         below_floor: vec![],
     }
@@ -131,7 +132,7 @@ fn load_cases() -> Vec<Case> {
 }
 
 fn client_cases() -> Vec<Case> {
-    use Code::{Busy, HarnessDelay, Resources, SharedCore, Stall};
+    use Code::{Busy, HarnessDelay, Resources, SharedCore, Stall, Workers};
     use Load::{Closed, Offline};
     use Status::{Degraded, Invalid};
     vec![
@@ -159,6 +160,9 @@ fn client_cases() -> Vec<Case> {
             }];
         }),
         case(Closed, SharedCore, Degraded, |e, past| e.shared_core = past),
+        case(TIMED, Workers, Invalid, |e, past| {
+            e.workers_short = vec!["the worker b was lost after 3 s".to_owned(); usize::from(past)];
+        }),
     ]
 }
 

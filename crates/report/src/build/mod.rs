@@ -13,7 +13,7 @@ use ridgeline_wire::openai::EndpointType;
 use crate::records::Written;
 use crate::report::{
     Harness, LoadFigures, LoadKind, Program, RecordFigures, SCHEMA, ShardFigures, TargetFigures,
-    TokenFigures,
+    TokenFigures, WorkerFigures, WorkerStatus,
 };
 use crate::{Environment, Report};
 
@@ -40,6 +40,8 @@ pub struct Context<'a> {
     pub tokens_note: Option<String>,
     /// Whether a shard ran on the core of the embedded server.
     pub shared_core: bool,
+    /// The workers, of a run of several; else empty.
+    pub workers: Vec<WorkerFigures>,
     /// The limits of the verdict.
     pub limits: VerdictLimits,
 }
@@ -257,6 +259,7 @@ fn harness(run: &RunResult, context: &Context<'_>) -> Harness {
         rx_timestamps: context.plan.rx_timestamps,
         shared_core: context.shared_core,
         shards: run.shards.iter().map(shard).collect(),
+        workers: context.workers.clone(),
         harness_delay_ns: collector.distribution(Metric::HarnessDelay).summary(),
         stamp_width_ns: collector.distribution(Metric::StampWidth).summary(),
         carry_copies: sum(|shard| shard.carry_copies),
@@ -278,6 +281,7 @@ fn harness(run: &RunResult, context: &Context<'_>) -> Harness {
 fn shard(shard: &ShardReport) -> ShardFigures {
     let counters = &shard.counters;
     ShardFigures {
+        worker: shard.worker,
         core: shard.core,
         busy_fraction: shard.busy_fraction,
         cpu_ns: shard.cpu.0,
@@ -326,25 +330,47 @@ fn evidence(run: &RunResult, context: &Context<'_>, shown: &[Metric]) -> Evidenc
             .iter()
             .map(|shard| ShardLoad {
                 core: shard.core.and_then(|core| u32::try_from(core).ok()),
-                busy_fraction: busy_fraction(shard, &run.shards),
+                busy_fraction: busy_fraction(shard, &run.shards, &context.workers),
                 longest_stall: shard.pace.stall_max,
             })
             .collect(),
         exhausted: exhausted(run),
         shared_core: context.shared_core,
+        workers_short: context.workers.iter().filter_map(short).collect(),
         records_dropped: records_dropped(run, context),
         below_floor: below_floor(collector, plan, shown),
         ..known
     }
 }
 
+/// What kept a worker from doing its share to the end, if anything did.
+fn short(worker: &WorkerFigures) -> Option<String> {
+    let name = match &worker.host {
+        Some(host) => format!("the worker {} on {host}", worker.name),
+        None => format!("the worker {}", worker.name),
+    };
+    let at = Nanos(worker.ended_ns);
+    let why = worker.why.as_deref().unwrap_or("it did not say why");
+    match worker.status {
+        WorkerStatus::Finished => None,
+        WorkerStatus::Left => Some(format!("{name} left before the end, after {at}: {why}")),
+        WorkerStatus::Lost => Some(format!(
+            "{name} was lost after {at}: {why}; the {} requests that it had started by its last word, {} \
+             of them answered, are missing here",
+            worker.issued, worker.completed
+        )),
+    }
+}
+
 /// How busy a shard is, or its core where several are pinned to it: none of them then is ever busier
-/// than its share.
-fn busy_fraction(shard: &ShardReport, shards: &[ShardReport]) -> f64 {
+/// than its share. Cores of different hosts are different ones.
+fn busy_fraction(shard: &ShardReport, shards: &[ShardReport], workers: &[WorkerFigures]) -> f64 {
     if shard.core.is_none() {
         return shard.busy_fraction;
     }
-    let together = shards.iter().filter(|other| other.core == shard.core);
+    let host = |shard: &ShardReport| workers.get(shard.worker as usize).map(|w| &w.host);
+    let place = |shard: &ShardReport| (shard.core, host(shard));
+    let together = shards.iter().filter(|other| place(other) == place(shard));
     let sum: f64 = together.map(|shard| shard.busy_fraction).sum();
     sum.min(1.0)
 }

@@ -72,7 +72,7 @@ const KEYS: &[(&str, &str)] = &[
     ),
     (
         "/harness/shards/0",
-        "core busy_fraction cpu_ns stall_max_ns turns completions reads events_per_read \
+        "worker core busy_fraction cpu_ns stall_max_ns turns completions reads events_per_read \
          connections_opened received_bytes sent_bytes carry_copies out_of_buffers \
          completions_overflowed stamps_discarded stamp_error_max_ns",
     ),
@@ -350,4 +350,93 @@ fn tokens_per_event_need_a_count_of_tokens() {
     });
     assert_eq!(nothing.tokens.per_event, None);
     assert_eq!(nothing.harness.cpu_ns_per_request, None);
+}
+
+#[test]
+fn workers_have_figures_of_their_own_and_a_lost_one_makes_the_run_invalid() {
+    let made = samples::make(&Recipe::default());
+    let worker = |name: &str, host: &str| WorkerFigures {
+        name: name.to_owned(),
+        host: Some(host.to_owned()),
+        pid: Some(1),
+        driver: "io_uring".to_owned(),
+        first_shard: 0,
+        shards: 1,
+        status: WorkerStatus::Finished,
+        why: None,
+        ended_ns: 3_200_000_000,
+        same_clock: true,
+        clock_offset_ns: Some(0),
+        clock_error_ns: Some(0),
+        clock_drift_ns: None,
+        issued: 70,
+        completed: 69,
+        failed: 0,
+        content_events: 5,
+        records: None,
+    };
+    let mut context = samples::context(&made.plan);
+    context.workers = vec![worker("tcp://a:1", "h1"), worker("tcp://b:1", "h2")];
+    let sound = Report::build(&made.run, &context);
+    assert_eq!(sound.harness.workers, context.workers);
+    let of_workers = |report: &Report| {
+        let mut reasons = report.verdict.reasons.iter();
+        reasons.find(|r| r.code == Code::Workers).cloned()
+    };
+    assert_eq!(of_workers(&sound), None);
+    for (status, part) in [
+        (
+            WorkerStatus::Lost,
+            "the worker tcp://b:1 on h2 was lost after 3.20 s: killed; the 70 requests",
+        ),
+        (
+            WorkerStatus::Left,
+            "the worker tcp://b:1 on h2 left before the end, after 3.20 s: killed",
+        ),
+    ] {
+        context.workers[1].status = status;
+        context.workers[1].why = Some("killed".to_owned());
+        let report = Report::build(&made.run, &context);
+        let reason = of_workers(&report).unwrap();
+        assert!(reason.message.contains(part), "{reason:?}");
+        assert_eq!((reason.value, reason.limit), (1.0, 0.0));
+        assert_eq!(report.verdict.status, Status::Invalid);
+        assert_eq!(report.exit_code, 3);
+    }
+}
+
+#[test]
+fn one_core_of_two_hosts_is_two_cores() {
+    let mut made = samples::make(&Recipe::default());
+    let mut other = made.run.shards[0];
+    made.run.shards[0].busy_fraction = 0.6;
+    (other.worker, other.busy_fraction) = (1, 0.6);
+    made.run.shards.push(other);
+    let busy = |hosts: &[&str]| {
+        let workers: Vec<WorkerFigures> = hosts
+            .iter()
+            .map(|host| WorkerFigures {
+                host: Some((*host).to_owned()),
+                name: String::new(),
+                pid: None,
+                driver: String::new(),
+                first_shard: 0,
+                shards: 1,
+                status: WorkerStatus::Finished,
+                why: None,
+                ended_ns: 0,
+                same_clock: true,
+                clock_offset_ns: None,
+                clock_error_ns: None,
+                clock_drift_ns: None,
+                issued: 0,
+                completed: 0,
+                failed: 0,
+                content_events: 0,
+                records: None,
+            })
+            .collect();
+        busy_fraction(&made.run.shards[0], &made.run.shards, &workers)
+    };
+    assert_eq!((busy(&["a", "b"]), busy(&["a", "a"])), (0.6, 1.0));
 }

@@ -4,6 +4,7 @@
 mod table;
 pub mod text;
 mod truth;
+mod workers;
 
 use ridgeline_clock::Nanos;
 use ridgeline_metrics::verdict::{LimitedBy, Reason, Status, Unit};
@@ -45,6 +46,7 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     errors(&mut page, report);
     goodput(&mut page, report);
     client(&mut page, report);
+    workers::workers(&mut page, &report.harness.workers);
     headroom(&mut page, report);
     if let Some(folder) = &report.folder {
         page.field("Results", &clean(&folder.display().to_string()));

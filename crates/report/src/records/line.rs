@@ -10,8 +10,18 @@ use super::entry::{Entry, Texts};
 /// are escaped.
 pub(super) const UNCOUNTED: &str = ",\"uncounted\":";
 
-/// Appends the line of `entry`, line feed included. Stamps count from `start`.
-pub(super) fn write(out: &mut Vec<u8>, entry: &Entry<'_>, start: Nanos) {
+/// Where the lines of a file come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// What stamps count from.
+    pub(super) start: Nanos,
+    /// The number of the process among the workers of the run.
+    pub(super) worker: u32,
+}
+
+/// Appends the line of `entry`, line feed included.
+pub(super) fn write(out: &mut Vec<u8>, entry: &Entry<'_>, origin: Origin) {
+    let start = origin.start;
     let mut line = Line {
         out,
         digits: itoa::Buffer::new(),
@@ -23,7 +33,8 @@ pub(super) fn write(out: &mut Vec<u8>, entry: &Entry<'_>, start: Nanos) {
         Phase::Measured => ",\"phase\":\"measured\"",
     });
     line.text(",\"shard\":").number(entry.shard);
-    line.text(",\"worker\":0,\"request_id\":\"");
+    line.text(",\"worker\":").number(origin.worker);
+    line.text(",\"request_id\":\"");
     line.bytes(RequestId::new(entry.run_id, entry.index).as_bytes());
     line.text("\"");
     outcome(&mut line, entry);
@@ -179,7 +190,7 @@ mod tests {
 
     fn line_of(record: &ridgeline_engine::Record) -> Value {
         let mut out = Vec::new();
-        write(&mut out, &Entry::of(record), samples::START);
+        write(&mut out, &Entry::of(record), samples::ORIGIN);
         assert_eq!(out.pop(), Some(b'\n'));
         assert!(!out.contains(&b'\n'), "one record, one line");
         serde_json::from_slice(&out).unwrap()
@@ -189,7 +200,7 @@ mod tests {
     fn a_success_has_the_fields_of_the_contract() {
         let line = line_of(&samples::success(7));
         let expected = json!({
-            "index": 7, "sample": 3, "phase": "measured", "shard": 1, "worker": 0,
+            "index": 7, "sample": 3, "phase": "measured", "shard": 1, "worker": 5,
             "request_id": "rl-0000002a-0000000000000007",
             "outcome": "ok", "error": null, "http_status": 200, "finish_reason": null,
             "content_events": 5, "input_tokens": 128, "output_tokens": 5,

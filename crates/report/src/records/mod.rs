@@ -3,7 +3,8 @@
 //! A thread takes records from the queues and writes them as JSON lines while it keeps up. As soon
 //! as a queue is more than half full it writes a compact form to `records.spool` instead, and turns
 //! that into lines when the run is over. After a kill [`recover`] does the same for what is there.
-//! Records stand in the order in which the thread took them: that of completion within a shard.
+//! Records stand in the order in which the thread took them: that of completion within a shard. Where
+//! several workers make a run, each does this for its own; [`Gathering`] makes one file of theirs.
 //!
 //! Three members are there only where they say something: `counted_input_tokens`, of a prompt whose
 //! tokens a tokenizer counted and the server did not; `counted_output_tokens`, the same of an answer,
@@ -12,6 +13,7 @@
 
 mod count;
 mod entry;
+mod gather;
 mod line;
 mod lines;
 mod recover;
@@ -24,6 +26,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub use count::{Counted, count};
+pub use gather::{Elsewhere, Gathering};
 pub(crate) use lines::{LineError, Lines};
 pub use recover::{Recovered, recover};
 pub use writer::{RecordWriter, Written};
@@ -68,6 +71,14 @@ pub enum RecordsError {
     /// Records are still in the spool.
     #[error("some records are still in {SPOOL}")]
     Unconverted,
+    /// A worker's records are not all here, or not all written there.
+    #[error("the records of worker {worker} are not whole: {why}")]
+    Worker {
+        /// The worker.
+        worker: String,
+        /// Why, in words.
+        why: String,
+    },
     /// The user had it ended.
     #[error("interrupted")]
     GivenUp,

@@ -2,8 +2,6 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use ridgeline_clock::Nanos;
-
 use super::count::UNFINISHED;
 use super::spool::{self, HEAD_BYTES, Head, Next};
 use super::{JSONL, RecordsError, SPOOL, line};
@@ -89,7 +87,7 @@ pub(super) fn convert(lines: &mut File, folder: &Path) -> Result<Recovered, Reco
         cut: begin(lines, found.map(|head| head.lines_bytes)).map_err(write)?,
     };
     if let Some(head) = found
-        && let Err(error) = append(lines, &mut input, head.start, &mut recovered)
+        && let Err(error) = append(lines, &mut input, head.origin, &mut recovered)
     {
         let _ = begin(lines, Some(head.lines_bytes));
         return Err(match error {
@@ -109,7 +107,7 @@ enum Failed {
 fn append(
     lines: &mut File,
     input: &mut impl Read,
-    start: Nanos,
+    origin: line::Origin,
     recovered: &mut Recovered,
 ) -> Result<(), Failed> {
     let (mut text, mut entry) = (Vec::with_capacity(BLOCK_BYTES + 4096), Vec::new());
@@ -126,7 +124,7 @@ fn append(
             recovered.cut += 1;
             continue;
         };
-        line::write(&mut text, &decoded, start);
+        line::write(&mut text, &decoded, origin);
         recovered.converted += 1;
         if text.len() >= BLOCK_BYTES {
             lines.write_all(&text).map_err(Failed::Write)?;

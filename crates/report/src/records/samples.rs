@@ -6,8 +6,16 @@ use ridgeline_metrics::{Phase, Timeline, TokenSource, Uncounted};
 use ridgeline_wire::exchange::{ErrorKind, Saved};
 use ridgeline_wire::openai::Usage;
 
+use super::line::Origin;
+
 /// The start of the run.
 pub(super) const START: Nanos = Nanos(1_000_000);
+
+/// Where its lines come from.
+pub(super) const ORIGIN: Origin = Origin {
+    start: START,
+    worker: 5,
+};
 
 /// Text that a careless writer trips over.
 pub(super) const HOSTILE: &str =

@@ -1,8 +1,8 @@
 //! The compact form of records: what the writing thread falls back to when it can't keep up.
 //!
-//! Little-endian throughout. The file begins with a head of 24 bytes: [`MAGIC`], the run's start
-//! (u64 ns on the monotonic clock), and how many bytes of `records.jsonl` come before these records
-//! (u64). Then entries, each the u32 length of what follows and:
+//! Little-endian throughout. The file begins with a head of 32 bytes: [`MAGIC`], the run's start
+//! (u64 ns on the monotonic clock), how many bytes of `records.jsonl` come before these records (u64),
+//! and the number of the worker (u64). Then entries, each the u32 length of what follows and:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -27,12 +27,13 @@ use ridgeline_wire::exchange::ErrorKind;
 use ridgeline_wire::openai::Usage;
 
 use super::entry::{Entry, Texts};
+use super::line::Origin;
 
 /// Name and version of the format.
-pub(super) const MAGIC: &[u8; 8] = b"RIDGSPL2";
+pub(super) const MAGIC: &[u8; 8] = b"RIDGSPL3";
 
 /// Bytes of the head.
-pub(super) const HEAD_BYTES: usize = 24;
+pub(super) const HEAD_BYTES: usize = 32;
 
 /// An entry of more bytes is not written, and a length beyond it is damage.
 pub(super) const ENTRY_BYTES_MAX: usize = 1 << 30;
@@ -46,8 +47,8 @@ const ABSENT: u64 = u64::MAX;
 /// What the head of a spool says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// The run's start.
-    pub(super) start: Nanos,
+    /// Where its records come from.
+    pub(super) origin: Origin,
     /// Bytes of `records.jsonl` before the lines that are to be made of the spool.
     pub(super) lines_bytes: u64,
 }
@@ -56,16 +57,19 @@ impl Head {
     pub(super) fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         bytes[..8].copy_from_slice(MAGIC);
-        bytes[8..16].copy_from_slice(&self.start.0.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.lines_bytes.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.origin.start.0.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.lines_bytes.to_le_bytes());
+        bytes[24..].copy_from_slice(&u64::from(self.origin.worker).to_le_bytes());
         bytes
     }
 
     pub(super) fn from_bytes(bytes: &[u8; HEAD_BYTES]) -> Option<Self> {
         let mut take = Take(bytes.strip_prefix(MAGIC)?);
+        let (start, lines_bytes) = (Nanos(take.u64()?), take.u64()?);
+        let worker = u32::try_from(take.u64()?).ok()?;
         Some(Self {
-            start: Nanos(take.u64()?),
-            lines_bytes: take.u64()?,
+            origin: Origin { start, worker },
+            lines_bytes,
         })
     }
 }
@@ -458,7 +462,7 @@ mod tests {
     #[test]
     fn a_head_comes_back_and_another_version_does_not() {
         let head = Head {
-            start: Nanos(7),
+            origin: samples::ORIGIN,
             lines_bytes: 9,
         };
         let mut bytes = head.to_bytes();

@@ -14,12 +14,13 @@ use ridgeline_wire::exchange::ErrorKind;
 use rtrb::Consumer;
 
 use super::entry::Entry;
+use super::line::Origin;
 use super::recover::{convert, lock};
 use super::spool::Head;
 use super::{JSONL, RecordsError, SPOOL, line, spool};
 
 /// Bytes collected before they go to the file.
-const BUFFER_BYTES: usize = 256 << 10;
+pub(super) const BUFFER_BYTES: usize = 256 << 10;
 /// The longest that a record stays in the buffer: what a kill may cost.
 const FLUSH_EVERY: Nanos = Nanos::from_millis(500);
 /// How long the thread rests when the queues are empty.
@@ -194,7 +195,7 @@ impl Writing {
         match Output::create(self.folder.join(SPOOL)) {
             Ok(mut spool) => {
                 let head = Head {
-                    start: self.control.started(),
+                    origin: self.origin(),
                     lines_bytes: self.lines.length,
                 };
                 spool.buffer.extend_from_slice(&head.to_bytes());
@@ -206,6 +207,13 @@ impl Writing {
                 self.spool_refused = true;
                 self.written.error.get_or_insert(error);
             }
+        }
+    }
+
+    fn origin(&self) -> Origin {
+        Origin {
+            start: self.control.started(),
+            worker: self.control.worker(),
         }
     }
 
@@ -229,8 +237,8 @@ impl Writing {
                 output
             }
             None => {
-                let start = self.control.started();
-                line::write(&mut self.lines.buffer, &entry, start);
+                let origin = self.origin();
+                line::write(&mut self.lines.buffer, &entry, origin);
                 &mut self.lines
             }
         };
@@ -277,18 +285,19 @@ impl Writing {
 }
 
 /// A file and what is still to be written to it.
-struct Output {
-    file: File,
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) file: File,
     path: PathBuf,
     /// Bytes written, all of them whole records.
-    length: u64,
-    buffer: Vec<u8>,
+    pub(super) length: u64,
+    pub(super) buffer: Vec<u8>,
     /// Records in the buffer.
-    pending: u64,
+    pub(super) pending: u64,
 }
 
 impl Output {
-    fn create(path: PathBuf) -> Result<Self, RecordsError> {
+    pub(super) fn create(path: PathBuf) -> Result<Self, RecordsError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let file = options
@@ -310,7 +319,7 @@ impl Output {
 
     /// Writes the buffer. What fails is dropped as a whole, so that the file ends with a whole
     /// record and goes on when there is room again.
-    fn flush(&mut self) -> Result<(), RecordsError> {
+    pub(super) fn flush(&mut self) -> Result<(), RecordsError> {
         self.pending = 0;
         let result = self.file.write_all(&self.buffer);
         match &result {

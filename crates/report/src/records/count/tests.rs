@@ -27,7 +27,7 @@ fn line_of(texts: Option<Texts<'_>>, adapt: impl Fn(&mut Entry<'_>)) -> String {
     }
     adapt(&mut entry);
     let mut out = Vec::new();
-    line::write(&mut out, &entry, samples::START);
+    line::write(&mut out, &entry, samples::ORIGIN);
     String::from_utf8(out).unwrap()
 }
 
