@@ -25,6 +25,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["clock", "wire", "schedule", "workload", "metrics", "net"],
     ),
     ("service", &["clock", "wire", "engine", "transport"]),
+    ("fleet", &["clock", "metrics", "net", "engine"]),
     (
         "report",
         &["clock", "wire", "schedule", "metrics", "engine"],
