@@ -7,7 +7,9 @@ use std::sync::Arc;
 use clap::Args;
 use ridgeline_engine::{Control, RunResult, soon};
 use ridgeline_report::records::{RecordWriter, Written};
-use ridgeline_report::{Context, Environment, Report, RunClock, console, write_json, write_whole};
+use ridgeline_report::{
+    Context, Environment, Report, RunClock, WorkerFigures, console, write_json, write_whole,
+};
 use rtrb::RingBuffer;
 
 use crate::complaint::Complaint;
@@ -15,7 +17,7 @@ use crate::config::{BenchConfig, RecordsKind};
 use crate::progress::Progress;
 use crate::secrets;
 use crate::setup::{self, Setup};
-use crate::{count, file, folder, headroom, signals, terminal};
+use crate::{count, file, fleet, folder, headroom, signals, terminal};
 
 /// The flags of a run.
 #[derive(Args, Debug)]
@@ -62,10 +64,17 @@ pub(crate) fn command(args: &BenchArgs) -> Result<u8, Complaint> {
     if !quiet {
         announce(&setup, args.verbose);
     }
-    let ended = drive(&setup, path, quiet)?;
+    let ended = if setup.config.workers.is_some() {
+        fleet::drive(&setup, path, quiet)?
+    } else {
+        drive(&setup, path, quiet)?
+    };
     let mut report = report(&setup, &ended, path)?;
     let profile = headroom::own_profile();
-    report.harness.headroom = profile.as_ref().and_then(|own| headroom::of(&report, own));
+    report.harness.headroom = profile
+        .as_ref()
+        .filter(|_| is_here(&report))
+        .and_then(|own| headroom::of(&report, own));
     // What was measured is shown even if it can't be kept.
     let kept = write_json(&report, path);
     let colour = terminal::has_colour();
@@ -83,6 +92,13 @@ pub(crate) fn command(args: &BenchArgs) -> Result<u8, Complaint> {
     }
     kept?;
     Ok(report.exit_code())
+}
+
+/// Whether this machine alone drove the load.
+fn is_here(report: &Report) -> bool {
+    let here = fleet::host_name();
+    let mut workers = report.harness.workers.iter();
+    workers.all(|worker| worker.host.as_ref() == Some(&here))
 }
 
 /// The file to repeat the run with. The folder is left out: repeating it must not replace it.
@@ -131,11 +147,15 @@ fn announce(setup: &Setup, verbose: bool) {
 }
 
 /// A run that is over.
-struct Ended {
-    run: RunResult,
+pub(crate) struct Ended {
+    pub(crate) run: RunResult,
     /// What became of its records, if there are any.
-    written: Option<Written>,
-    tokens_note: Option<String>,
+    pub(crate) written: Option<Written>,
+    pub(crate) tokens_note: Option<String>,
+    /// Of a run of several workers; else empty.
+    pub(crate) workers: Vec<WorkerFigures>,
+    /// What drove the workers' sockets.
+    pub(crate) driver: Option<String>,
 }
 
 /// The run itself.
@@ -179,6 +199,8 @@ fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, Complaint> 
         run,
         written,
         tokens_note,
+        workers: Vec::new(),
+        driver: None,
     })
 }
 
@@ -197,13 +219,18 @@ fn report(setup: &Setup, ended: &Ended, folder: &Path) -> Result<Report, Complai
             started_unix_ns: clock.start_realtime_ns,
             environment: Environment {
                 clock: Some(clock),
-                ..Environment::read(setup.backend.name())
+                ..Environment::read(
+                    ended
+                        .driver
+                        .as_deref()
+                        .unwrap_or_else(|| setup.backend.name()),
+                )
             },
             program: headroom::program(),
             written: ended.written.as_ref(),
             tokens_note: ended.tokens_note.clone(),
             shared_core: setup.placement.shared_core,
-            workers: Vec::new(),
+            workers: ended.workers.clone(),
             limits: setup.verdict,
         },
     );

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::Bounds;
+use crate::fleet::Workers;
 use crate::json::JsonObject;
 use crate::span::Span;
 use crate::stage::Stage;
@@ -285,6 +286,21 @@ pub(crate) struct BenchConfig {
     #[arg(long, help_heading = "Client", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) shards: Option<u32>,
+    /// Drive the load from several processes: so many of this machine, or those of `ridgeline worker
+    /// --listen` at these addresses, by commas (tcp://HOST:PORT, ipc://PATH). Shards and cores are those
+    /// of all of them
+    #[arg(long, help_heading = "Client", value_name = "N|LIST")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workers: Option<Workers>,
+    /// The records of workers: gather makes one file of them when the run is over, leave keeps them where
+    /// they are [default: gather]
+    #[arg(long, value_enum, help_heading = "Client")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) worker_records: Option<WorkerRecordsKind>,
+    /// File of the token that workers ask for [default: RIDGELINE_TOKEN, if set]
+    #[arg(long, help_heading = "Client", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token_file: Option<PathBuf>,
     /// How sockets are driven; auto: uring where the kernel allows it, else epoll [default: auto]
     #[arg(long, value_enum, help_heading = "Client")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -406,6 +422,10 @@ choices!(
 choices!(
     /// How sockets are driven.
     DriverKind { Auto, Uring, Epoll }
+);
+choices!(
+    /// What becomes of the records of workers.
+    WorkerRecordsKind { Gather, Leave }
 );
 choices!(
     /// What is written per request.

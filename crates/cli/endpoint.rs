@@ -29,6 +29,11 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
+    /// The base URL of the embedded server, if it is that.
+    pub(crate) fn mock_url(&self) -> Option<String> {
+        self.mock.as_ref().map(Running::url)
+    }
+
     /// Connections that the embedded server takes, if it is that.
     pub(crate) fn connections_max(&self) -> Option<u32> {
         let mock = self.mock.as_ref()?;
@@ -69,6 +74,12 @@ impl Address {
             headers: headers(&config.header)?,
             api_key: api_key(config)?,
         })
+    }
+
+    /// The same with this key, where there is one: it is no secret of this process's environment.
+    pub(crate) fn with_api_key(mut self, key: Option<String>) -> Self {
+        self.api_key = key.or(self.api_key);
+        self
     }
 
     /// Starts the embedded server, if it is that, on `mock_core`; then makes one connection to each
@@ -182,7 +193,8 @@ fn headers(lines: &[String]) -> Result<Vec<(String, String)>, Complaint> {
     lines.iter().map(split).collect()
 }
 
-fn api_key(config: &BenchConfig) -> Result<Option<String>, Complaint> {
+/// The key that the configuration names.
+pub(crate) fn api_key(config: &BenchConfig) -> Result<Option<String>, Complaint> {
     let Some(name) = &config.api_key_env else {
         return Ok(None);
     };

@@ -161,6 +161,12 @@ fn object(config: &BenchConfig) -> Result<Map<String, Value>, Complaint> {
     }
 }
 
+/// The text of a file that asks for `config`, with its secrets: for a worker, not for a disk. JSON is YAML,
+/// too.
+pub(crate) fn whole_text(config: &BenchConfig) -> Result<String, Complaint> {
+    Ok(serde_json::to_string(config)?)
+}
+
 /// The text of a file that asks for `config`. Secrets are redacted.
 pub(crate) fn text(config: &BenchConfig) -> Result<String, Complaint> {
     let mut config = config.clone();

@@ -9,9 +9,10 @@ use clap::Subcommand;
 use crate::complaint::Complaint;
 use crate::config::{BenchConfig, EndpointKind};
 use crate::endpoint::Address;
+use crate::part::Part;
 use crate::prompts::{self, Prompts};
 use crate::shape::Shape;
-use crate::{file, machine, placement, setup, terminal};
+use crate::{file, setup, terminal};
 
 /// What `config init` writes.
 pub(crate) const EXAMPLE: &str = include_str!("example.yaml");
@@ -77,7 +78,7 @@ pub(crate) fn command(command: &ConfigCommand) -> Result<u8, Complaint> {
 fn validate(mut config: BenchConfig) -> Result<String, Complaint> {
     setup::check(&config)?;
     Address::new(&config)?;
-    let placement = placement::Placement::new(&config, &machine::allowed_cores()?)?;
+    let placement = Part::of(&config).placement(&config)?;
     let shape = Shape::new(&config, setup::IN_FLIGHT_MAX)?;
     let model = config.model.clone();
     let prompts = Prompts::new(&config, model.as_deref().unwrap_or("?"))?;

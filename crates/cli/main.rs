@@ -13,12 +13,14 @@ mod explain;
 mod feed;
 mod file;
 mod files;
+mod fleet;
 mod folder;
 mod headroom;
 mod json;
 mod machine;
 mod measuring;
 mod network;
+mod part;
 mod pipe;
 mod placement;
 mod probe;
@@ -37,6 +39,7 @@ mod span;
 mod stage;
 mod terminal;
 mod url;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -54,7 +57,7 @@ use crate::pipe::RidgelinePipeArgs;
 use crate::probe::ProbeArgs;
 use crate::report::ReportArgs;
 use crate::roofline::RooflineArgs;
-use crate::serve::ServeArgs;
+use crate::worker::WorkerArgs;
 
 /// Measures LLM inference endpoints, and proves that the numbers are the endpoint's
 #[derive(Debug, Parser)]
@@ -76,11 +79,12 @@ failed or the error rate is over its limit, 5 an SLO was missed, 130 interrupted
 To try it without a server: ridgeline bench --mock";
 
 const WORKER_AFTER: &str = "\
-It listens when it says so, on the first line of its output: listening on REQUESTS, answering on RESPONSES.
+With --listen the first line of its output is `listening on ADDRESS`. A signal ends a run that goes on in order, and its \
+coordinator is told; a second one ends it at once.
 
-Memory is bounded: by --queue and the bodies that those queries have (--bodies-bytes-max), and by what the \
-queries in flight take as they do in a run. When that is full nothing is read, and the client's PUSH blocks at its \
-high-water mark. When results are not read, requests are not sent.
+With --requests it is `listening on REQUESTS, answering on RESPONSES`. Memory is bounded: by --queue and the bodies that \
+those queries have (--bodies-bytes-max), and by what the queries in flight take as they do in a run. When that is full nothing \
+is read, and the client's PUSH blocks at its high-water mark. When results are not read, requests are not sent.
 
 Exit codes: 0 it ended in order, 2 usage, or its sockets can't be had.";
 
@@ -101,12 +105,16 @@ enum Command {
         after_help = "Exit codes: 0 measured (each row says what was not), 2 usage, 5 a promise is not kept (--check), 130 interrupted."
     )]
     Roofline(RooflineArgs),
-    /// Run the engine for a program in any language, which sends queries over ZeroMQ and gets results
+    /// Drive load for a `ridgeline bench --workers`, or for a program in any language
     ///
-    /// Messages are MessagePack, and described byte by byte in crates/service/PROTOCOL.md. It ends when a
-    /// client says `end`, or at SIGINT or SIGTERM: what was taken is done first.
+    /// With --listen: a coordinator connects, hands over its share of a run, gets its numbers, and may connect
+    /// again. Without a coordinator nothing is sent; one that dies is noticed, and what it asked for is ended.
+    ///
+    /// With --requests, --responses and --url: queries come in over ZeroMQ, and results go out. Messages are
+    /// MessagePack, and described byte by byte in crates/service/PROTOCOL.md. It ends when a client says `end`,
+    /// or at SIGINT or SIGTERM: what was taken is done first.
     #[command(after_help = WORKER_AFTER)]
-    Worker(Box<ServeArgs>),
+    Worker(Box<WorkerArgs>),
     /// Send a worker the same query over and over, as fast as it takes them
     ///
     /// Prints the results that were ok and the time it took, as a line of JSON. `versus service` measures
@@ -151,9 +159,9 @@ fn main() -> ExitCode {
         Command::Report(args) => report::command(&args),
         Command::Compare(args) => compare::command(&args),
         Command::Roofline(args) => roofline::command(&args),
-        Command::Worker(args) => serve::command(&args),
         Command::Feed(args) => feed::command(&args),
         Command::Config(command) => files::command(&command),
+        Command::Worker(args) => worker::command(&args),
         Command::MockServer(args) => ridgeline_mock_server::command(&args).map_err(Complaint::from),
         Command::Pipe(args) => pipe::command(&args),
         Command::Ceiling(ceiling) => ceiling

@@ -85,6 +85,38 @@ impl Placement {
         })
     }
 
+    /// A worker's: so many shards, on `cores`, one each, if those are named.
+    pub(crate) fn share(
+        shards: u32,
+        cores: Option<Vec<usize>>,
+        allowed: &[usize],
+    ) -> Result<Self, Complaint> {
+        let wanted = cores.clone().unwrap_or_default();
+        if let Some(core) = wanted.iter().find(|core| !allowed.contains(core)) {
+            return Err(Complaint::new(format!(
+                "a shard is to run on core {core}, which this process may not use: name others with \
+                 --cores, here or at the coordinator"
+            )));
+        }
+        let cores = cores.filter(|cores| !cores.is_empty()).map(|cores| {
+            let shards = shards as usize;
+            cores.into_iter().cycle().take(shards).collect::<Vec<_>>()
+        });
+        let free = |core: &usize| cores.as_ref().is_none_or(|cores| !cores.contains(core));
+        let mut helpers: Vec<usize> = allowed.iter().copied().filter(free).collect();
+        if helpers.is_empty() {
+            helpers = allowed.to_vec();
+        }
+        Ok(Self {
+            shards,
+            cores,
+            mock_core: None,
+            shared_core: false,
+            helpers,
+            allowed: allowed.to_vec(),
+        })
+    }
+
     /// Has each place of a shard taken by so many of them. Each has a ring of its own, and with it
     /// another table of sockets.
     pub(crate) fn multiply(&mut self, times: u32) {

@@ -26,11 +26,21 @@ const GRACE: Nanos = Nanos::from_secs(2);
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// Where queries come in, as ipc:///run/requests or tcp://127.0.0.1:7000: a PULL socket is bound there
-    #[arg(long, value_name = "ADDRESS", help_heading = "Service")]
-    requests: String,
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        help_heading = "Service",
+        required_unless_present = "listen"
+    )]
+    requests: Option<String>,
     /// Where first tokens and results go out: a PUSH socket is bound there
-    #[arg(long, value_name = "ADDRESS", help_heading = "Service")]
-    responses: String,
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        help_heading = "Service",
+        required_unless_present = "listen"
+    )]
+    responses: Option<String>,
     /// Queries that may be unanswered, those in flight included; beyond it nothing is read [default: 16384,
     /// at least 4 times those in flight]
     #[arg(long, value_name = "N", help_heading = "Service",
@@ -47,13 +57,14 @@ pub(crate) struct ServeArgs {
         default_value = "30s"
     )]
     drain_timeout: Span,
-    /// Say nothing but errors
-    #[arg(long, short = 'q', help_heading = "Service")]
-    quiet: bool,
-
     /// Base URL of the endpoint, as http://127.0.0.1:8000, or unix:PATH
-    #[arg(long, short = 'u', help_heading = "Endpoint")]
-    url: String,
+    #[arg(
+        long,
+        short = 'u',
+        help_heading = "Endpoint",
+        required_unless_present = "listen"
+    )]
+    url: Option<String>,
     /// How answers are read whose path does not tell [default: chat]
     #[arg(long, value_enum, help_heading = "Endpoint")]
     endpoint_type: Option<EndpointKind>,
@@ -87,10 +98,6 @@ pub(crate) struct ServeArgs {
     /// Deadline of a whole request, from when it has a place in flight [default: 600s]
     #[arg(long, help_heading = "Client", value_name = "SPAN")]
     timeout: Option<Span>,
-    /// Cores to pin shards to, as 2,4-7; the threads of the sockets keep to them, too; none: no pinning
-    /// [default: none]
-    #[arg(long, help_heading = "Client", value_name = "LIST|none")]
-    cores: Option<String>,
     /// Shards: threads that drive load, a multiple of the cores [default: one per named core, else 1]
     #[arg(long, help_heading = "Client", value_name = "N")]
     shards: Option<u32>,
@@ -105,9 +112,9 @@ pub(crate) struct ServeArgs {
 impl ServeArgs {
     /// The same as a run without an end. What a run sends and when is the queries' to say: its one prompt
     /// is never sent, and neither is its model.
-    fn config(&self) -> BenchConfig {
+    fn config(&self, cores: Option<&str>) -> BenchConfig {
         BenchConfig {
-            url: Some(self.url.clone()),
+            url: self.url.clone(),
             endpoint_type: self.endpoint_type,
             endpoint: self.endpoint.clone(),
             header: self.header.clone(),
@@ -115,7 +122,7 @@ impl ServeArgs {
             source_addresses: self.source_addresses.clone(),
             concurrency: Some(self.concurrency.unwrap_or(CONCURRENCY)),
             timeout: self.timeout,
-            cores: self.cores.clone(),
+            cores: cores.map(str::to_owned),
             shards: self.shards,
             driver: self.driver,
             rx_timestamps: self.rx_timestamps,
@@ -146,13 +153,16 @@ impl ServeArgs {
 }
 
 /// Serves until a client says `end`, or a signal comes. The exit code.
-pub(crate) fn command(args: &ServeArgs) -> Result<u8, Complaint> {
+pub(crate) fn command(args: &ServeArgs, cores: Option<&str>, quiet: bool) -> Result<u8, Complaint> {
+    let (Some(requests), Some(responses)) = (&args.requests, &args.responses) else {
+        return Err(Complaint::new("a service needs --requests and --responses"));
+    };
     let ends = Ends {
-        requests: args.requests.parse()?,
-        responses: args.responses.parse()?,
+        requests: requests.parse()?,
+        responses: responses.parse()?,
         limits: transport_limits(),
     };
-    let setup = Setup::new(args.config())?;
+    let setup = Setup::new(args.config(cores))?;
     let heads = Address::new(&setup.config)?.heads(&setup.config, &id_prefix(setup.plan.run_id));
     let heads = heads.ok_or_else(|| Complaint::new("a service needs --url"))?;
     let plan = Arc::new(Plan {
@@ -170,17 +180,14 @@ pub(crate) fn command(args: &ServeArgs) -> Result<u8, Complaint> {
     let control = Arc::new(Control::new(plan.shards));
     signals::watch_service(service.stop(), control.clone(), args.drain_timeout.0, GRACE)
         .map_err(|error| Complaint::new(format!("cannot wait for signals: {error}")))?;
-    if !args.quiet {
+    if !quiet {
         announce(&setup, &limits);
     }
     if let Some(cores) = &plan.cores {
         // The sockets' threads share the shards' cores: what is left to others is the same as in a run.
         machine::keep_to(cores);
     }
-    let said = format!(
-        "listening on {}, answering on {}\n",
-        args.requests, args.responses
-    );
+    let said = format!("listening on {requests}, answering on {responses}\n");
     let engine = Engine {
         plan: &plan,
         requests: &setup.requests,
@@ -189,7 +196,7 @@ pub(crate) fn command(args: &ServeArgs) -> Result<u8, Complaint> {
     // With stdout gone there is nobody to tell.
     let ready = || drop(terminal::print(&said));
     let served = setup.backend.serve(service, &ends, &engine, ready)?;
-    conclude(&served, args.quiet)?;
+    conclude(&served, quiet)?;
     Ok(0)
 }
 

@@ -1,5 +1,6 @@
 //! From a configuration to everything a run needs: checked, made and sized before it starts.
 
+use std::ops::Range;
 use std::process;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::complaint::Complaint;
 use crate::config::{BenchConfig, DriverKind, EndpointKind, OnOff, RecordsKind};
 use crate::endpoint::{Address, Endpoint};
 use crate::machine;
+use crate::part::{self, Part};
 use crate::placement::Placement;
 use crate::prompts::{self, Prompts};
 use crate::scale;
@@ -53,14 +55,24 @@ pub(crate) fn check(config: &BenchConfig) -> Result<(), Complaint> {
 
 impl Setup {
     /// Prepares the run. Starts the embedded server if that is to be measured.
-    pub(crate) fn new(mut config: BenchConfig) -> Result<Self, Complaint> {
+    pub(crate) fn new(config: BenchConfig) -> Result<Self, Complaint> {
+        let part = Part::of(&config);
+        Self::of(config, part)
+    }
+
+    /// Prepares a part of a run.
+    pub(crate) fn of(mut config: BenchConfig, part: Part) -> Result<Self, Complaint> {
         check(&config)?;
         let verdict = verdict(&config)?;
-        let allowed = machine::allowed_cores()?;
-        let mut placement = Placement::new(&config, &allowed)?;
-        let address = Address::new(&config)?;
+        let mut placement = part.placement(&config)?;
+        let (run_id, api_key) = match &part {
+            Part::Whole | Part::Coordinator => (run_id(), None),
+            Part::Share {
+                run_id, api_key, ..
+            } => (*run_id, api_key.clone()),
+        };
+        let address = Address::new(&config)?.with_api_key(api_key);
         let (backend, fallback) = Backend::choose(config.driver.unwrap_or(DriverKind::Auto))?;
-        let run_id = run_id();
         let mut endpoint = address.reach(&config, &id_prefix(run_id), placement.mock_core)?;
         let (asked, places) = (scale::asked(&config), placement.shards);
         let scaled = [
@@ -70,16 +82,7 @@ impl Setup {
         let room = Room::new(&endpoint, &config, backend, placement.shards);
         let shape = Shape::new(&config, room.in_flight(IN_FLIGHT_MAX))?;
         let prompts = Prompts::new(&config, &endpoint.model)?;
-        let mut limits = limits(&config)?;
-        if config
-            .limits
-            .as_ref()
-            .is_none_or(|bounds| bounds.slots.is_none())
-        {
-            limits.slots = room.in_flight(limits.slots);
-        }
-        limits.receive_buffers =
-            scale::buffers(&config, limits.receive_buffers, placement.shards / places);
+        let limits = sized(&config, &room, placement.shards / places)?;
         let rx_timestamps = stamps(&config, backend, &endpoint.peers)?;
         let plan = Plan {
             rx_timestamps,
@@ -87,6 +90,7 @@ impl Setup {
             limits,
             ..plan(&config, &shape, &placement, &endpoint, prompts.order)
         };
+        let plan = part.of_plan(plan, &config);
         room.check(&plan)?;
         let memory = memory(&plan, &prompts)?;
         note(&mut config, &shape, &plan, &endpoint);
@@ -106,7 +110,10 @@ impl Setup {
             ("target", target_words(&endpoint, &plan)),
             ("load", shape.describe()),
             ("prompts", prompts.summary),
-            ("client", client_words(&plan, backend, &placement, &memory)),
+            match &config.workers {
+                Some(workers) => ("workers", part::workers_words(workers, &placement)),
+                None => ("client", client_words(&plan, backend, &placement, &memory)),
+            },
         ];
         Ok(Self {
             plan: Arc::new(plan),
@@ -181,6 +188,18 @@ fn unrecorded(config: &BenchConfig) -> Option<String> {
 pub(crate) fn limits(config: &BenchConfig) -> Result<Limits, Complaint> {
     let bounds = config.limits.clone().unwrap_or_default();
     bounds.over(Limits::default()).map_err(Complaint::new)
+}
+
+/// The bounds of the run, with those that the machine decides. `rings`: how many of them there are in the
+/// place of one.
+fn sized(config: &BenchConfig, room: &Room, rings: u32) -> Result<Limits, Complaint> {
+    let mut limits = limits(config)?;
+    let bounds = config.limits.as_ref();
+    if bounds.is_none_or(|bounds| bounds.slots.is_none()) {
+        limits.slots = room.in_flight(limits.slots);
+    }
+    limits.receive_buffers = scale::buffers(config, limits.receive_buffers, rings);
+    Ok(limits)
 }
 
 fn verdict(config: &BenchConfig) -> Result<VerdictLimits, Complaint> {
@@ -276,7 +295,8 @@ impl Room {
     }
 
     fn check(&self, plan: &Plan) -> Result<(), Complaint> {
-        let slots: u64 = (0..plan.shards).map(|k| u64::from(plan.slots_of(k))).sum();
+        let sum = |shards: Range<u32>| -> u64 { shards.map(|k| u64::from(plan.slots_of(k))).sum() };
+        let slots = sum(0..plan.shards);
         if slots < u64::from(plan.shards) {
             return Err(Complaint::new(format!(
                 "{slots} requests in flight leave some of {} shards without any: raise \
@@ -284,6 +304,8 @@ impl Room {
                 plan.shards
             )));
         }
+        // The others have their own.
+        let slots = sum(plan.own_shards.clone());
         if let Some(ports) = self.ports.filter(|&ports| slots > ports) {
             return Err(Complaint::new(format!(
                 "{slots} requests in flight need as many local ports, and there are {ports}{}: \
@@ -292,6 +314,7 @@ impl Room {
                 self.ports_of
             )));
         }
+        let slots = sum(0..plan.shards);
         if let Some(mock) = self.mock.filter(|&mock| slots > u64::from(mock)) {
             return Err(Complaint::new(format!(
                 "{slots} requests in flight need as many connections, and the embedded server takes \
@@ -300,10 +323,11 @@ impl Room {
             )));
         }
         let of = |k| u64::from(plan.limits.connections(plan.slots_of(k)));
+        let own = || plan.own_shards.clone();
         let needed = if self.shared {
-            (0..plan.shards).map(of).sum()
+            own().map(of).sum()
         } else {
-            of(0)
+            own().map(of).max().unwrap_or(0)
         };
         if needed > self.descriptors {
             let (whose, more) = if self.shared {
@@ -327,9 +351,11 @@ impl Room {
 
 /// Memory by consumer, which must be there.
 fn memory(plan: &Plan, prompts: &Prompts) -> Result<Vec<MemoryLine>, Complaint> {
-    let mut lines = plan
-        .limits
-        .memory(plan.shards, plan.slots_of(0), size_of::<Record>());
+    let mut lines = plan.limits.memory(
+        plan.own_count(),
+        plan.slots_of(plan.own_shards.start),
+        size_of::<Record>(),
+    );
     lines.push(MemoryLine {
         what: "request bodies",
         bytes: prompts.bytes(),

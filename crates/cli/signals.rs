@@ -12,7 +12,7 @@ use ridgeline_service::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// What requests in flight are given after the first signal.
-const DRAIN: Nanos = Nanos::from_secs(2);
+pub(crate) const DRAIN: Nanos = Nanos::from_secs(2);
 
 /// Watches for signals from now on, for a run.
 pub(crate) fn watch(control: Arc<Control>) -> io::Result<()> {
@@ -67,7 +67,7 @@ pub(crate) fn watch_roofline(interrupt: Interrupt) -> io::Result<()> {
 }
 
 /// Calls `each` with the number of every signal that comes, on a thread of its own.
-fn heed(mut each: impl FnMut(u32) + Send + 'static) -> io::Result<()> {
+pub(crate) fn heed(mut each: impl FnMut(u32) + Send + 'static) -> io::Result<()> {
     let (mut read, write) = UnixStream::pair()?;
     for signal in [SIGINT, SIGTERM] {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
