@@ -443,7 +443,7 @@ fn what_can_not_be_is_told_before_anything_is_sent() {
         ),
         (
             ["--workers", "tcp://192.0.2.1:7000", "--seed", "1"],
-            "links are not encrypted",
+            "without a token anybody",
         ),
         (
             ["--workers", "0", "--seed", "1"],
@@ -497,4 +497,47 @@ fn what_can_not_be_is_told_before_anything_is_sent() {
         exit.said.contains("not on this machine's loopback"),
         "{exit:?}"
     );
+}
+
+#[test]
+fn a_token_opens_the_network_to_those_who_have_it() {
+    let base = tempfile::tempdir().unwrap();
+    let files = ["right", "wrong"].map(|name| {
+        let path = base.path().join(name);
+        fs::write(&path, format!("{name}-0123456789abcdef\n")).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let worker = Worker::start("tcp://0.0.0.0:0", &["--token-file", &files[0]], base.path());
+    let port = worker.address.rsplit_once(':').unwrap().1;
+    let address = format!("tcp://127.0.0.1:{port}");
+    let folder = base.path().join("run");
+    let bench = |token: &[&str]| {
+        let mut flags = vec![
+            "bench",
+            "--mock",
+            "-n",
+            "20",
+            "--concurrency",
+            "2",
+            "--osl",
+            "4",
+            "--quiet",
+        ];
+        flags.extend([
+            "--workers",
+            &address,
+            "--output-dir",
+            folder.to_str().unwrap(),
+        ]);
+        flags.extend(token);
+        run(&flags)
+    };
+    for token in [&[][..], &["--token-file", &files[1]]] {
+        let exit = bench(token);
+        assert_eq!(exit.code, Some(2), "{exit:?}");
+        assert!(exit.said.contains(&address), "{exit:?}");
+    }
+    let exit = bench(&["--token-file", &files[0]]);
+    assert!(matches!(exit.code, Some(0 | 3)), "{exit:?}");
+    assert_eq!(records(&folder).len(), 20);
 }

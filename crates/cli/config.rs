@@ -297,7 +297,8 @@ pub(crate) struct BenchConfig {
     #[arg(long, value_enum, help_heading = "Client")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) worker_records: Option<WorkerRecordsKind>,
-    /// File of the token that workers ask for [default: RIDGELINE_TOKEN, if set]
+    /// File of the token that workers share with this program; it encrypts tcp:// links, and beyond this
+    /// machine there must be one [default: RIDGELINE_TOKEN, if set]
     #[arg(long, help_heading = "Client", value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_file: Option<PathBuf>,

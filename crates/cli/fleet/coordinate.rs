@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ridgeline_clock::{Clock, MonotonicClock, Nanos};
 use ridgeline_engine::Control;
+use ridgeline_fleet::message::Secret;
 use ridgeline_fleet::{Coordinator, Event, FleetLimits, MemberEnd, Seat};
 use ridgeline_report::records::Gathering;
 use ridgeline_transport::{Cause, Flow, Left, PeerId, Receiver, Refused, To, Transport};
@@ -37,7 +38,7 @@ pub(crate) fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, 
         return Err(Complaint::new("the run has no workers"));
     };
     let token = token(setup.config.token_file.as_deref())?;
-    let brief = brief(setup, token)?;
+    let brief = brief(setup, token.clone())?;
     let mut children = None;
     let addresses = match workers {
         Workers::Here(count) => {
@@ -55,7 +56,8 @@ pub(crate) fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, 
         .then(|| Gathering::start(folder))
         .transpose()?;
     let seats = outcome::seats(setup, &addresses, folder, children.is_some());
-    let mut run = Run::new(seats, brief, &addresses, children, gathering, quiet)?;
+    let router = linked(&addresses, token.as_ref())?;
+    let mut run = Run::new(seats, brief, &addresses, router, children, gathering, quiet);
     let progress = (!quiet)
         .then(|| Progress::start(&setup.plan, control.clone()))
         .transpose()
@@ -64,6 +66,16 @@ pub(crate) fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, 
     drop(progress);
     driven?;
     run.into_ended(setup, &control, folder)
+}
+
+/// An end that connects to all workers.
+fn linked(addresses: &[Address], token: Option<&Secret>) -> Result<Router, Complaint> {
+    let mut router = router(token)?;
+    for address in addresses {
+        refuse_open(address, token)?;
+        router.connect(address)?;
+    }
+    Ok(router)
 }
 
 /// A run under way.
@@ -86,19 +98,15 @@ impl Run {
         seats: Vec<Seat>,
         brief: ridgeline_fleet::Brief,
         addresses: &[Address],
+        router: Router,
         children: Option<Children>,
         gathering: Option<Gathering>,
         quiet: bool,
-    ) -> Result<Self, Complaint> {
-        let mut router = router()?;
-        for address in addresses {
-            refuse_open(address)?;
-            router.connect(address)?;
-        }
+    ) -> Self {
         let names: Vec<String> = seats.iter().map(|seat| seat.name.clone()).collect();
         let places = addresses.iter().enumerate();
         let now = MonotonicClock.now();
-        Ok(Self {
+        Self {
             coordinator: Coordinator::new(seats, brief, FleetLimits::default(), now),
             router,
             links: Links {
@@ -114,7 +122,7 @@ impl Run {
             quiet,
             stopped: false,
             cancelled: false,
-        })
+        }
     }
 
     /// Until everything is said.
@@ -333,7 +341,14 @@ impl Receiver for Told<'_> {
 
     fn unmet(&mut self, who: &str, cause: &Cause) {
         if let Some(&worker) = self.links.places.get(who) {
-            self.coordinator.unmet(worker, &cause.to_string());
+            let why = cause.to_string();
+            match cause {
+                // Trying again changes nothing.
+                Cause::Refused(_) | Cause::Malformed(_) => {
+                    self.coordinator.died(worker, &why, MonotonicClock.now());
+                }
+                _ => self.coordinator.unmet(worker, &why),
+            }
         }
     }
 }

@@ -23,9 +23,9 @@ const FLUSH_MAX: Nanos = Nanos::from_secs(1);
 
 /// Serves one coordinator after the other.
 pub(super) fn listen(args: &WorkerArgs, address: &Address) -> Result<u8, Complaint> {
-    fleet::refuse_open(address)?;
     let token = fleet::token(args.listen.token_file.as_deref())?;
-    let mut router = fleet::router()?;
+    fleet::refuse_open(address, token.as_ref())?;
+    let mut router = fleet::router(token.as_ref())?;
     let bound = router.bind(address)?;
     let signals = Arc::new(AtomicU32::new(0));
     let (seen, waker) = (signals.clone(), router.waker());

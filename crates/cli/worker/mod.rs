@@ -39,7 +39,8 @@ struct ListenArgs {
         conflicts_with = "ServeArgs"
     )]
     listen: Option<Address>,
-    /// File of the token that a coordinator must know [default: RIDGELINE_TOKEN, if set; else none]
+    /// File of the token that a coordinator must have; it encrypts tcp:// links, and without one only this machine
+    /// can connect [default: RIDGELINE_TOKEN, if set; else none]
     #[arg(
         long,
         value_name = "FILE",
