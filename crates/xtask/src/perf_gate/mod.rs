@@ -55,7 +55,7 @@ struct Args {
     #[arg(long, value_parser = clap::value_parser!(u32).range(3..=1000))]
     rounds: Option<u32>,
     /// How often a figure is measured before it is given up as undecided.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=100))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=100))]
     attempts: u32,
     /// A slowdown up to this is let pass.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
