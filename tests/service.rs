@@ -481,6 +481,22 @@ fn a_signal_drains_and_what_takes_longer_is_cancelled() {
 }
 
 #[test]
+fn a_worker_whose_client_is_gone_waits_for_nobody() {
+    let server = Mock::start(&["--mode", "instant"]);
+    let worker = Worker::start(&server.url, &[]);
+    let whole = body(true, 2);
+    let mut client = worker.client();
+    client.send_queries(&[query(1, &whole)]);
+    client.results(1);
+    drop(client);
+    worker.signal(Signal::TERM);
+    let said = worker.end();
+    assert!(said.contains("1 queries: 1 ok"), "{said}");
+    // It did not wait for somebody to hear that it ended, and nothing else was lost.
+    assert!(!said.contains("reached nobody"), "{said}");
+}
+
+#[test]
 fn a_client_that_goes_away_takes_only_itself() {
     let server = Mock::start(&["--mode", "instant"]);
     let mut worker = Worker::start(&server.url, &[]);

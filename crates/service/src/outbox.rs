@@ -26,6 +26,8 @@ pub(crate) struct Outbox {
     errors: u64,
     /// Messages that the transport did not take at all.
     too_long: u64,
+    /// Nobody was there when something was last sent.
+    has_no_reader: bool,
 }
 
 /// What is being written.
@@ -110,6 +112,7 @@ impl Outbox {
             ready: VecDeque::new(),
             errors: 0,
             too_long: 0,
+            has_no_reader: false,
         }
     }
 
@@ -166,13 +169,19 @@ impl Outbox {
                 Ok(()) => self.letters.keep(message),
                 // By the limits of a service no message is, unless its transport's are lower.
                 Err(Refused::TooLong { .. }) => self.too_long += 1,
-                Err(Refused::Full | Refused::NoPeer | Refused::Gone) => {
+                Err(refused @ (Refused::Full | Refused::NoPeer | Refused::Gone)) => {
+                    self.has_no_reader = refused == Refused::NoPeer;
                     self.ready.push_front(message);
                     return false;
                 }
             }
         }
         true
+    }
+
+    /// Whether a message waits because nobody is there to take it.
+    pub(crate) fn has_no_reader(&self) -> bool {
+        self.has_no_reader && !self.ready.is_empty()
     }
 
     pub(crate) fn too_long(&self) -> u64 {
