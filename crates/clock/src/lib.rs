@@ -28,7 +28,7 @@ pub use machine::{Bracket, MonotonicClock, realtime_bracket, thread_cpu_time};
 pub use nanos::{Arrival, Nanos};
 pub use parse::{DurationError, parse_duration};
 pub use sim::SimClock;
-pub use timebase::Timebase;
+pub use timebase::{Timebase, monotonic_is_shifted};
 
 /// A source of the current time.
 pub trait Clock {

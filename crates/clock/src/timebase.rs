@@ -37,9 +37,49 @@ impl Timebase {
     }
 }
 
+/// Whether a time namespace shifts this process's `CLOCK_MONOTONIC` from that of the machine. The kernel
+/// converts the absolute times that most calls are given, but not all: `io_uring_enter` takes them as
+/// the machine's (seen up to Linux 6.18), so that a wait would be off by the shift.
+#[must_use]
+pub fn monotonic_is_shifted() -> bool {
+    // A kernel without such namespaces has no such file.
+    fs::read_to_string("/proc/self/timens_offsets").is_ok_and(|offsets| is_shifted(&offsets))
+}
+
+/// Reads lines of a clock's name, seconds and nanoseconds.
+fn is_shifted(offsets: &str) -> bool {
+    offsets.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        words.next() == Some("monotonic") && words.any(|number| number != "0")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shift_of_the_monotonic_clock_is_seen() {
+        for (offsets, shifted) in [
+            ("", false),
+            (
+                "monotonic           0         0\nboottime            0         0\n",
+                false,
+            ),
+            (
+                "monotonic           0         0\nboottime           50         0\n",
+                false,
+            ),
+            (
+                "monotonic        1000         0\nboottime            0         0\n",
+                true,
+            ),
+            ("monotonic          -5         0\n", true),
+            ("monotonic           0         7\n", true),
+        ] {
+            assert_eq!(is_shifted(offsets), shifted, "{offsets:?}");
+        }
+    }
 
     #[test]
     fn one_boot_and_one_namespace_are_one_clock() {

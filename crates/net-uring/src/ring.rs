@@ -25,7 +25,7 @@ use std::ptr;
 
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, squeue};
-use ridgeline_clock::{Clock, MonotonicClock, Nanos};
+use ridgeline_clock::{Clock, MonotonicClock, Nanos, monotonic_is_shifted};
 
 /// `IORING_REGISTER_RING_FDS` and its counterpart, `IORING_REGISTER_FILE_ALLOC_RANGE` of
 /// linux/io_uring.h: the io-uring crate keeps a registered ring only as long as a borrow, and has
@@ -55,7 +55,8 @@ pub(crate) struct Ring {
     /// What `io_uring_enter` is given: the registered index.
     enter_fd: i32,
     enter_flags: EnterFlags,
-    /// Whether deadlines are passed as they are (Linux 6.12), else as a span from now.
+    /// Whether deadlines are passed as they are (Linux 6.12, and no time namespace that shifts the
+    /// clock), else as a span from now.
     absolute: bool,
     /// Entries pushed whose last completion is not reaped, silent ones not counted.
     outstanding: u64,
@@ -106,7 +107,7 @@ impl Ring {
         };
         // A thread has 16 places for rings; without one an enter looks its descriptor up, no more.
         let _ = ring.register_itself();
-        ring.absolute = ring.knows_absolute_deadlines();
+        ring.absolute = ring.knows_absolute_deadlines() && !monotonic_is_shifted();
         Ok(ring)
     }
 
