@@ -302,6 +302,11 @@ pub(crate) struct BenchConfig {
     #[arg(long, help_heading = "Client", value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_file: Option<PathBuf>,
+    /// How long workers at addresses may take to come: until their names are known, and they answer
+    /// [default: 10s]
+    #[arg(long, help_heading = "Client", value_name = "SPAN")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) join_timeout: Option<Span>,
     /// How sockets are driven; auto: uring where the kernel allows it, else epoll [default: auto]
     #[arg(long, value_enum, help_heading = "Client")]
     #[serde(skip_serializing_if = "Option::is_none")]

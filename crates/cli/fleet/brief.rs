@@ -53,6 +53,7 @@ fn told(setup: &Setup) -> BenchConfig {
         workers: None,
         worker_records: None,
         token_file: None,
+        join_timeout: None,
         output_dir: None,
         quiet: None,
         cores: None,

@@ -1,12 +1,13 @@
 use std::collections::HashMap;
 use std::io;
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
 use ridgeline_clock::{Clock, MonotonicClock, Nanos};
 use ridgeline_engine::Control;
 use ridgeline_fleet::message::Secret;
-use ridgeline_fleet::{Coordinator, Event, FleetLimits, MemberEnd, Seat};
+use ridgeline_fleet::{Coordinator, Event, FleetLimits, MemberEnd};
 use ridgeline_report::records::Gathering;
 use ridgeline_transport::{Cause, Flow, Left, PeerId, Receiver, Refused, To, Transport};
 use ridgeline_transport_zmq::Address;
@@ -14,6 +15,7 @@ use ridgeline_transport_zmq::Address;
 use super::brief::{brief, gathers};
 use super::children::Children;
 use super::link::{Router, refuse_open, router};
+use super::names;
 use super::outcome::{self, Gathered};
 use super::token::token;
 use super::workers::Workers;
@@ -37,6 +39,7 @@ pub(crate) fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, 
     let Some(workers) = &setup.config.workers else {
         return Err(Complaint::new("the run has no workers"));
     };
+    let since = MonotonicClock.now();
     let token = token(setup.config.token_file.as_deref())?;
     let brief = brief(setup, token.clone())?;
     let mut children = None;
@@ -52,12 +55,19 @@ pub(crate) fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, 
         move |error: io::Error| Complaint::new(format!("cannot {what}: {error}"))
     };
     signals::watch(control.clone()).map_err(cannot("wait for signals"))?;
+    let mut limits = FleetLimits::default();
+    limits.join = setup.config.join_timeout.map_or(limits.join, |span| span.0);
+    names::wait(&addresses, since + limits.join, &control, quiet)?;
     let gathering = gathers(&setup.config)
         .then(|| Gathering::start(folder))
         .transpose()?;
     let seats = outcome::seats(setup, &addresses, folder, children.is_some());
     let router = linked(&addresses, token.as_ref())?;
-    let mut run = Run::new(seats, brief, &addresses, router, children, gathering, quiet);
+    let names = seats.iter().map(|seat| seat.name.clone()).collect();
+    let coordinator = Coordinator::new(seats, brief, limits, since);
+    let links = Links::of(&addresses);
+    let mut run = Run::new(coordinator, router, links, names, quiet);
+    (run.children, run.gathering) = (children, gathering);
     let progress = (!quiet)
         .then(|| Progress::start(&setup.plan, control.clone()))
         .transpose()
@@ -95,28 +105,18 @@ struct Run {
 
 impl Run {
     fn new(
-        seats: Vec<Seat>,
-        brief: ridgeline_fleet::Brief,
-        addresses: &[Address],
+        coordinator: Coordinator,
         router: Router,
-        children: Option<Children>,
-        gathering: Option<Gathering>,
+        links: Links,
+        names: Vec<String>,
         quiet: bool,
     ) -> Self {
-        let names: Vec<String> = seats.iter().map(|seat| seat.name.clone()).collect();
-        let places = addresses.iter().enumerate();
-        let now = MonotonicClock.now();
         Self {
-            coordinator: Coordinator::new(seats, brief, FleetLimits::default(), now),
+            coordinator,
             router,
-            links: Links {
-                places: places.map(|(place, at)| (at.to_string(), place)).collect(),
-                peers: vec![None; addresses.len()],
-                held: vec![None; addresses.len()],
-                gone: vec![None; addresses.len()],
-            },
-            children,
-            gathering,
+            links,
+            children: None,
+            gathering: None,
             gathered: vec![Gathered::default(); names.len()],
             names,
             quiet,
@@ -192,6 +192,11 @@ impl Run {
     fn publish(&mut self, control: &Control) {
         for (place, worker) in (0..).zip(0..self.names.len()) {
             control.publish(place, &self.coordinator.totals(worker));
+        }
+        for (worker, why) in mem::take(&mut self.links.unmet) {
+            if self.coordinator.starts().0.is_none() {
+                self.say(worker, &format!("no answer yet ({why})"));
+            }
         }
         while let Some(event) = self.coordinator.event() {
             match event {
@@ -297,9 +302,23 @@ struct Links {
     held: Vec<Option<Vec<u8>>>,
     /// Links, or processes, that have ended: since when, and why.
     gone: Vec<Option<(Nanos, String)>>,
+    /// Workers that do not answer, and why, until that is told.
+    unmet: Vec<(usize, String)>,
 }
 
 impl Links {
+    /// To the workers at these addresses, none of which is there yet.
+    fn of(addresses: &[Address]) -> Self {
+        let places = addresses.iter().enumerate();
+        Self {
+            places: places.map(|(place, at)| (at.to_string(), place)).collect(),
+            peers: vec![None; addresses.len()],
+            held: vec![None; addresses.len()],
+            gone: vec![None; addresses.len()],
+            unmet: Vec::new(),
+        }
+    }
+
     fn place(&self, peer: PeerId) -> Option<usize> {
         self.peers.iter().position(|known| *known == Some(peer))
     }
@@ -347,7 +366,10 @@ impl Receiver for Told<'_> {
                 Cause::Refused(_) | Cause::Malformed(_) => {
                     self.coordinator.died(worker, &why, MonotonicClock.now());
                 }
-                _ => self.coordinator.unmet(worker, &why),
+                _ => {
+                    self.coordinator.unmet(worker, &why);
+                    self.links.unmet.push((worker, why));
+                }
             }
         }
     }

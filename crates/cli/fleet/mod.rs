@@ -4,6 +4,7 @@ mod brief;
 mod children;
 mod coordinate;
 mod link;
+mod names;
 mod outcome;
 mod token;
 mod workers;
