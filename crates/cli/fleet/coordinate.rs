@@ -194,7 +194,8 @@ impl Run {
             control.publish(place, &self.coordinator.totals(worker));
         }
         for (worker, why) in mem::take(&mut self.links.unmet) {
-            if self.coordinator.starts().0.is_none() {
+            // Processes that were just started always come a moment later, and their end is told.
+            if self.children.is_none() && self.coordinator.starts().0.is_none() {
                 self.say(worker, &format!("no answer yet ({why})"));
             }
         }
