@@ -177,18 +177,28 @@ where
     let gate = Gate::new(plan.own_count(), &starts);
     let mut records: Vec<Option<Producer<Record>>> = records.into_iter().map(Some).collect();
     records.resize_with(plan.own_count() as usize, || None);
-    let outputs = thread::scope(|scope| {
+    let mut works = Vec::new();
+    for (k, records) in plan.own_shards.clone().zip(records) {
+        let shard = Shard::new(k, plan.clone(), requests.clone(), control.clone(), records)?;
+        let (gate, make_driver) = (&gate, &make_driver);
+        works.push((k, move || {
+            run_shard(shard, k, plan, span, gate, control, make_driver)
+        }));
+    }
+    Ok(merge(on_threads(works)?, plan, span, control))
+}
+
+/// Gives the work of each shard a thread of its own, and waits for all of them.
+pub(crate) fn on_threads<W>(works: Vec<(u32, W)>) -> Result<Vec<ShardOutput>, EngineError>
+where
+    W: FnOnce() -> Result<ShardOutput, EngineError> + Send,
+{
+    thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (k, records) in plan.own_shards.clone().zip(records) {
-            let shard = Shard::new(k, plan.clone(), requests.clone(), control.clone(), records)?;
-            let (gate, make_driver) = (&gate, &make_driver);
-            let body = move || run_shard(shard, k, plan, span, gate, control, make_driver);
+        for (k, work) in works {
             let thread = thread::Builder::new().name(format!("shard-{k}"));
-            threads.push(
-                thread
-                    .spawn_scoped(scope, body)
-                    .map_err(EngineError::Thread)?,
-            );
+            let started = thread.spawn_scoped(scope, work);
+            threads.push(started.map_err(EngineError::Thread)?);
         }
         let joined: Vec<_> = threads
             .into_iter()
@@ -198,9 +208,32 @@ where
             .into_iter()
             .map(|joined| joined.and_then(|output| output))
             .collect()
-    });
-    let outputs: Result<Vec<ShardOutput>, EngineError> = outputs;
-    Ok(merge(outputs?, plan, span, control))
+    })
+}
+
+/// Settles shard `k`'s thread on its core, which is told, and makes its driver there.
+pub(crate) fn settle<D, F>(
+    plan: &Plan,
+    k: u32,
+    control: &Control,
+    make_driver: &F,
+) -> (Option<usize>, Result<D, EngineError>)
+where
+    F: Fn(&Plan, u32) -> Result<D, DriverError>,
+{
+    let place = k.saturating_sub(plan.own_shards.start) as usize;
+    let core = plan
+        .cores
+        .as_ref()
+        .and_then(|cores| cores.get(place).copied());
+    // The kernel rounds a thread's waits up by 50 us unless told otherwise; a refusal only costs
+    // that much lag, which the report shows.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let driver = core
+        .map_or(Ok(()), pin)
+        .and_then(|()| Ok(make_driver(plan, k)?))
+        .inspect_err(|_| control.cancel());
+    (core, driver)
 }
 
 fn run_shard<D, F, S>(
@@ -217,19 +250,8 @@ where
     F: Fn(&Plan, u32) -> Result<D, DriverError> + Sync,
     S: Fn(Phase) -> Nanos,
 {
-    let place = k.saturating_sub(plan.own_shards.start) as usize;
-    let core = plan
-        .cores
-        .as_ref()
-        .and_then(|cores| cores.get(place).copied());
-    // The kernel rounds a thread's waits up by 50 us unless told otherwise; a refusal only costs
-    // that much lag, which the report shows.
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     // Every shard passes every gate, whatever happened to it: the others wait there.
-    let set_up = core
-        .map_or(Ok(()), pin)
-        .and_then(|()| Ok(make_driver(plan, k)?))
-        .inspect_err(|_| control.cancel());
+    let (core, set_up) = settle(plan, k, control, make_driver);
     let warms_up = plan.warmup_requests > 0;
     let first = if warms_up {
         Phase::Warmup
@@ -252,9 +274,20 @@ where
     };
     let mut driver = warmed?;
     shard.begin_measured(measured, span)?;
+    finish(&mut driver, shard, core, control, [started, measured])
+}
+
+/// Drives a shard to the end of its last phase, which began at `measured`, and accounts for it.
+pub(crate) fn finish<D: Driver>(
+    driver: &mut D,
+    mut shard: Shard,
+    core: Option<usize>,
+    control: &Control,
+    [started, measured]: [Nanos; 2],
+) -> Result<ShardOutput, EngineError> {
     let reads_before = driver.counters().reads;
     let cpu_before = thread_cpu_time();
-    let pace = drive(&mut driver, &mut shard, &MonotonicClock).inspect_err(|_| control.cancel())?;
+    let pace = drive(driver, &mut shard, &MonotonicClock).inspect_err(|_| control.cancel())?;
     let ended = MonotonicClock.now();
     let cpu = thread_cpu_time() - cpu_before;
     let counters = driver.counters();
@@ -282,7 +315,7 @@ where
 
 /// The share of `span` that a thread was on the CPU; 0 of a phase that ended before it began, as
 /// when the warm-up was interrupted.
-pub(crate) fn busy_fraction(cpu: Nanos, span: Nanos) -> f64 {
+fn busy_fraction(cpu: Nanos, span: Nanos) -> f64 {
     if span == Nanos::ZERO {
         return 0.0;
     }
@@ -290,7 +323,7 @@ pub(crate) fn busy_fraction(cpu: Nanos, span: Nanos) -> f64 {
 }
 
 /// Pins the calling thread to a core.
-pub(crate) fn pin(id: usize) -> Result<(), EngineError> {
+fn pin(id: usize) -> Result<(), EngineError> {
     // The library aborts on an id beyond the kernel's set, so only cores that exist reach it.
     let exists = core_affinity::get_core_ids().is_some_and(|ids| ids.iter().any(|c| c.id == id));
     if exists && core_affinity::set_for_current(core_affinity::CoreId { id }) {
