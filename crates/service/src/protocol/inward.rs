@@ -3,7 +3,7 @@
 use rmp::Marker;
 
 use crate::protocol::reader::{Reader, malformed};
-use crate::protocol::writer::Writer;
+use crate::protocol::writer::{List, Writer};
 use crate::protocol::{Code, HOLES_MAX, Trouble, VERSION};
 
 /// A message to the worker. What it lends is part of the message.
@@ -305,9 +305,7 @@ impl<'a> Piece<'a> {
 /// A batch of queries being written, by a client. The buffer is used again for the next.
 #[derive(Debug)]
 pub struct Batch {
-    writer: Writer,
-    list_at: usize,
-    count: u32,
+    queries: List,
 }
 
 impl Default for Batch {
@@ -320,25 +318,20 @@ impl Batch {
     /// An empty batch, in place of what `buffer` holds.
     #[must_use]
     pub fn over(buffer: Vec<u8>) -> Self {
-        let mut writer = Writer::over(buffer);
-        writer.head("queries", 3);
-        let list_at = writer.open();
         Self {
-            writer,
-            list_at,
-            count: 0,
+            queries: List::new("queries", buffer),
         }
     }
 
     /// Queries in it.
     #[must_use]
     pub fn count(&self) -> u32 {
-        self.count
+        self.queries.count()
     }
 
     /// Adds a query.
     pub fn push(&mut self, query: &QueryFrame<'_>) {
-        let writer = &mut self.writer;
+        let writer = self.queries.element();
         writer.array(6);
         writer.uint(query.id);
         writer.uint(query.due_ns);
@@ -355,14 +348,12 @@ impl Batch {
                 all.iter().for_each(|value| write_value(writer, value));
             }
         }
-        self.count += 1;
     }
 
     /// The message.
     #[must_use]
-    pub fn into_message(mut self) -> Vec<u8> {
-        self.writer.close(self.list_at, self.count);
-        self.writer.into_bytes()
+    pub fn into_message(self) -> Vec<u8> {
+        self.queries.into_message()
     }
 }
 

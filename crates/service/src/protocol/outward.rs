@@ -5,7 +5,7 @@ use ridgeline_engine::{Notice, Outcome, Record};
 use ridgeline_wire::openai::Usage;
 
 use crate::protocol::reader::Reader;
-use crate::protocol::writer::Writer;
+use crate::protocol::writer::{List, Writer};
 use crate::protocol::{Code, Trouble, VERSION};
 
 /// A message from the worker. What it lends is part of the message.
@@ -160,51 +160,41 @@ impl<'a> From<&'a Record> for ResultFrame<'a> {
 /// Notices or results being written into one message. The buffer is used again for the next.
 #[derive(Debug)]
 pub struct Answers {
-    writer: Writer,
-    list_at: usize,
-    count: u32,
+    answers: List,
 }
 
 impl Answers {
     /// No notices yet, in place of what `buffer` holds.
     #[must_use]
     pub fn notices(buffer: Vec<u8>) -> Self {
-        Self::of("notices", buffer)
+        Self {
+            answers: List::new("notices", buffer),
+        }
     }
 
     /// No results yet, in place of what `buffer` holds.
     #[must_use]
     pub fn results(buffer: Vec<u8>) -> Self {
-        Self::of("results", buffer)
-    }
-
-    fn of(kind: &str, buffer: Vec<u8>) -> Self {
-        let mut writer = Writer::over(buffer);
-        writer.head(kind, 3);
-        let list_at = writer.open();
         Self {
-            writer,
-            list_at,
-            count: 0,
+            answers: List::new("results", buffer),
         }
     }
 
     /// How many are in it.
     #[must_use]
     pub fn count(&self) -> u32 {
-        self.count
+        self.answers.count()
     }
 
     /// Its bytes so far.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.writer.len()
+        self.answers.writer.len()
     }
 
     /// Adds a first token.
     pub fn notice(&mut self, notice: &NoticeFrame) {
-        self.count += 1;
-        let writer = &mut self.writer;
+        let writer = self.answers.element();
         writer.array(5);
         writer.uint(notice.id);
         writer.uint(notice.ttft_ns);
@@ -215,69 +205,68 @@ impl Answers {
 
     /// Adds a result. One of more than `bytes_max` leaves its texts out, and says so.
     pub fn result(&mut self, result: &ResultFrame<'_>, bytes_max: usize) {
-        self.count += 1;
-        let before = self.writer.len();
-        self.write(result);
-        let bytes = self.writer.len() - before;
+        let before = self.bytes();
+        write_result(self.answers.element(), result);
+        let bytes = self.bytes() - before;
         if bytes <= bytes_max {
             return;
         }
-        self.writer.truncate(before);
+        let writer = &mut self.answers.writer;
+        writer.truncate(before);
         let message = format!("{bytes} bytes of result are more than a message has room for");
-        self.write(&ResultFrame {
+        let without_texts = ResultFrame {
             text: None,
             reasoning: None,
             tool_calls: Vec::new(),
             finish_reason: None,
             message: Some(&message),
             ..result.clone()
-        });
-    }
-
-    fn write(&mut self, result: &ResultFrame<'_>) {
-        let writer = &mut self.writer;
-        writer.array(11);
-        writer.uint(result.id);
-        writer.text(result.outcome);
-        writer.optional_uint(result.http_status);
-        let times = &result.times;
-        writer.array(8);
-        writer.uint(times.scheduled.0);
-        writer.uint(times.started.0);
-        for at in [
-            times.submitted,
-            times.connected,
-            times.first_byte,
-            times.first_token,
-            times.last_token,
-            times.done,
-        ] {
-            writer.optional_uint(at.map(|at| at.0));
-        }
-        writer.uint(result.content_events.into());
-        let usage = &result.usage;
-        writer.array(4);
-        for count in [
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.reasoning_tokens,
-            usage.cached_tokens,
-        ] {
-            writer.optional_uint(count);
-        }
-        writer.optional_text(result.finish_reason);
-        writer.optional_text(result.text);
-        writer.optional_text(result.reasoning);
-        write_calls(writer, &result.tool_calls);
-        writer.optional_text(result.message);
+        };
+        write_result(writer, &without_texts);
     }
 
     /// The message.
     #[must_use]
-    pub fn into_message(mut self) -> Vec<u8> {
-        self.writer.close(self.list_at, self.count);
-        self.writer.into_bytes()
+    pub fn into_message(self) -> Vec<u8> {
+        self.answers.into_message()
     }
+}
+
+fn write_result(writer: &mut Writer, result: &ResultFrame<'_>) {
+    writer.array(11);
+    writer.uint(result.id);
+    writer.text(result.outcome);
+    writer.optional_uint(result.http_status);
+    let times = &result.times;
+    writer.array(8);
+    writer.uint(times.scheduled.0);
+    writer.uint(times.started.0);
+    for at in [
+        times.submitted,
+        times.connected,
+        times.first_byte,
+        times.first_token,
+        times.last_token,
+        times.done,
+    ] {
+        writer.optional_uint(at.map(|at| at.0));
+    }
+    writer.uint(result.content_events.into());
+    let usage = &result.usage;
+    writer.array(4);
+    for count in [
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.reasoning_tokens,
+        usage.cached_tokens,
+    ] {
+        writer.optional_uint(count);
+    }
+    writer.optional_text(result.finish_reason);
+    writer.optional_text(result.text);
+    writer.optional_text(result.reasoning);
+    write_calls(writer, &result.tool_calls);
+    writer.optional_text(result.message);
 }
 
 fn write_calls(writer: &mut Writer, calls: &[[&str; 3]]) {

@@ -81,16 +81,53 @@ impl Writer {
     }
 
     /// Begins an array whose length is told by [`Writer::close`]. Where it begins.
-    pub(crate) fn open(&mut self) -> usize {
+    fn open(&mut self) -> usize {
         let at = self.bytes.len();
         self.bytes.extend([0; ARRAY_HEAD]);
         at
     }
 
     /// The array that began at `at` has `count` elements.
-    pub(crate) fn close(&mut self, at: usize, count: u32) {
+    fn close(&mut self, at: usize, count: u32) {
         let [a, b, c, d] = count.to_be_bytes();
         let head = [rmp::Marker::Array32.to_u8(), a, b, c, d];
         self.bytes[at..at + ARRAY_HEAD].copy_from_slice(&head);
+    }
+}
+
+/// A message whose last element is a list, while that is being written.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) writer: Writer,
+    at: usize,
+    count: u32,
+}
+
+impl List {
+    /// An empty list in a message of this kind, in place of what `buffer` holds.
+    pub(crate) fn new(kind: &str, buffer: Vec<u8>) -> Self {
+        let mut writer = Writer::over(buffer);
+        writer.head(kind, 3);
+        let at = writer.open();
+        Self {
+            writer,
+            at,
+            count: 0,
+        }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// For one more element.
+    pub(crate) fn element(&mut self) -> &mut Writer {
+        self.count += 1;
+        &mut self.writer
+    }
+
+    pub(crate) fn into_message(mut self) -> Vec<u8> {
+        self.writer.close(self.at, self.count);
+        self.writer.into_bytes()
     }
 }
