@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use memchr::memmem;
-use ridgeline_clock::{Clock, MonotonicClock};
 use serde_json::Value;
 
 use crate::child::{self, Listens, Served};
 use crate::payload;
 use crate::versus::Options;
 use crate::versus::arm::{Sample, Side};
+use crate::versus::serving::cost;
 
 /// A worker, and who feeds it: both are processes of their own for every run.
 #[derive(Debug)]
@@ -97,16 +97,7 @@ impl Side for Feeding {
         let mut worker = self.worker(options, &ends);
         let served = Served::start(&mut worker, options.client_core, Listens::Says)?;
         self.feed(options, &ends, self.requests.div_ceil(WARM_UP_SHARE))?;
-        let (before, start) = (served.cpu()?, MonotonicClock.now());
-        let fed = self.feed(options, &ends, self.requests)?;
-        let (cpu, wall) = (served.cpu()? - before, MonotonicClock.now() - start);
-        let (ended, _) = served.stop()?;
-        Ok(Sample {
-            cpu_ns: cpu.0,
-            wall_ns: wall.0,
-            resident_bytes_max: ended.resident_bytes_max,
-            ..fed
-        })
+        cost(served, || self.feed(options, &ends, self.requests))
     }
 }
 

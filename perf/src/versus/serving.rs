@@ -41,19 +41,28 @@ impl Side for Serving {
     /// read again: neither start-up nor warm-up counts.
     fn sample(&self, options: &Options) -> io::Result<Sample> {
         let served = self.start(options)?;
-        let load = |options: &Options| bare(self.preset, options, served.address()).sample(options);
+        let address = served.address().to_owned();
+        let load = |options: &Options| bare(self.preset, options, &address).sample(options);
         load(&self.preset.warm_up(options))?;
-        let (before, start) = (served.cpu()?, MonotonicClock.now());
-        let loaded = load(options)?;
-        let (cpu, wall) = (served.cpu()? - before, MonotonicClock.now() - start);
-        let (ended, _) = served.stop()?;
-        Ok(Sample {
-            cpu_ns: cpu.0,
-            wall_ns: wall.0,
-            resident_bytes_max: ended.resident_bytes_max,
-            ..loaded
-        })
+        cost(served, || load(options))
     }
+}
+
+/// What a load costs a program that is warm, which is stopped after it. The rest is what the load says.
+pub(super) fn cost(
+    served: Served,
+    load: impl FnOnce() -> io::Result<Sample>,
+) -> io::Result<Sample> {
+    let (before, start) = (served.cpu()?, MonotonicClock.now());
+    let loaded = load()?;
+    let (cpu, wall) = (served.cpu()? - before, MonotonicClock.now() - start);
+    let (ended, _) = served.stop()?;
+    Ok(Sample {
+        cpu_ns: cpu.0,
+        wall_ns: wall.0,
+        resident_bytes_max: ended.resident_bytes_max,
+        ..loaded
+    })
 }
 
 impl Serving {
