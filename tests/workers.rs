@@ -219,6 +219,15 @@ impl Scene {
         self.base.path().join("run")
     }
 
+    /// Waits for the run's end. Its report, and what that says of its workers.
+    fn ends_invalid(&mut self) -> (Value, String) {
+        let exit = self.coordinator.end();
+        assert_eq!(exit.code, Some(3), "{exit:?}");
+        let found = report(&self.folder());
+        let message = reason(&found, "workers").unwrap().to_owned();
+        (found, message)
+    }
+
     /// The run after that: the worker that is left alone does it.
     fn again(&self, worker: usize) {
         let folder = self.base.path().join("again");
@@ -247,10 +256,7 @@ impl Scene {
 fn a_worker_that_is_killed_makes_the_run_invalid_and_the_other_finishes() {
     let mut scene = Scene::new("4s");
     scene.workers[0].signal(Signal::KILL);
-    let exit = scene.coordinator.end();
-    assert_eq!(exit.code, Some(3), "{exit:?}");
-    let found = report(&scene.folder());
-    let message = reason(&found, "workers").unwrap();
+    let (found, message) = scene.ends_invalid();
     assert!(message.contains(&scene.workers[0].address), "{message}");
     assert!(
         message.contains("was lost after") && message.contains("are missing here"),
@@ -275,10 +281,7 @@ fn a_worker_that_is_killed_makes_the_run_invalid_and_the_other_finishes() {
 fn a_worker_that_is_stopped_is_noticed_by_its_silence_and_does_not_go_on() {
     let mut scene = Scene::new("3s");
     scene.workers[1].signal(Signal::STOP);
-    let exit = scene.coordinator.end();
-    assert_eq!(exit.code, Some(3), "{exit:?}");
-    let found = report(&scene.folder());
-    let message = reason(&found, "workers").unwrap();
+    let (found, message) = scene.ends_invalid();
     assert!(message.contains(&scene.workers[1].address), "{message}");
     assert!(
         message.contains("no sign of life") || message.contains("nothing came from it"),
@@ -312,10 +315,7 @@ fn a_worker_that_is_told_to_end_hands_over_what_it_has_and_is_named() {
     let mut scene = Scene::new("4s");
     scene.workers[0].signal(Signal::TERM);
     assert_eq!(scene.workers[0].end().code, Some(0));
-    let exit = scene.coordinator.end();
-    assert_eq!(exit.code, Some(3), "{exit:?}");
-    let found = report(&scene.folder());
-    let message = reason(&found, "workers").unwrap();
+    let (found, message) = scene.ends_invalid();
     assert!(
         message.contains("left before the end") && message.contains("by a signal"),
         "{message}"

@@ -141,24 +141,18 @@ fn the_profile_is_a_list_of_what_is_allowed() {
     assert_eq!(names.len(), count, "one is named twice");
 }
 
+/// A short load with some flags more, whose results go to `out`.
+fn load<'a>(out: &'a str, flags: &[&'a str]) -> Vec<&'a str> {
+    let short = "bench --mock --isl 8 --osl 3 --request-count 12 --output-dir";
+    let short = short.split(' ').chain([out]);
+    short.chain(flags.iter().copied()).collect()
+}
+
 #[test]
 fn the_program_runs_under_the_profile_on_io_uring_and_without_that_part_on_epoll() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out").display().to_string();
-    let load = [
-        "bench",
-        "--mock",
-        "--isl",
-        "8",
-        "--osl",
-        "3",
-        "--request-count",
-        "12",
-        "--driver",
-        "auto",
-        "--output-dir",
-        &out,
-    ];
+    let load = load(&out, &["--driver", "auto"]);
     let driver = || -> String {
         let report = fs::read(folder.path().join("out/report.json")).unwrap();
         let report: Value = serde_json::from_slice(&report).unwrap();
@@ -186,22 +180,7 @@ fn the_program_runs_under_the_profile_on_io_uring_and_without_that_part_on_epoll
 fn worker_processes_are_started_under_the_profile() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out").display().to_string();
-    let load = [
-        "bench",
-        "--mock",
-        "--isl",
-        "8",
-        "--osl",
-        "3",
-        "--request-count",
-        "12",
-        "--workers",
-        "2",
-        "--shards",
-        "2",
-        "--output-dir",
-        &out,
-    ];
+    let load = load(&out, &["--workers", "2", "--shards", "2"]);
     let exit = run_under(compile(&profile(), &[]), &load);
     // Too many for the cores of a small machine, the numbers are another test's.
     assert!(matches!(exit.code, Some(0 | 3)), "{}", exit.said);

@@ -1,6 +1,6 @@
 //! The program under test as a child process.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -17,15 +17,20 @@ pub(crate) struct Exit {
     pub(crate) said: String,
 }
 
-/// Runs the program to its end. Ends it by force when it hangs, and says so.
-pub(crate) fn run(arguments: &[&str]) -> Exit {
-    let child = Command::new(env!("CARGO_BIN_EXE_ridgeline"))
+/// Starts the program, nothing to read and its words to be read.
+pub(crate) fn start(arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_ridgeline"))
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("the program starts");
+        .expect("the program starts")
+}
+
+/// Runs the program to its end. Ends it by force when it hangs, and says so.
+pub(crate) fn run(arguments: &[&str]) -> Exit {
+    let child = start(arguments);
     let pid = rustix::process::Pid::from_child(&child);
     let (ended, end) = mpsc::channel();
     let waiting = thread::spawn(move || {

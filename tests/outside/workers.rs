@@ -2,14 +2,14 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::Exit;
+use crate::program::{self, Exit};
 
 /// Whatever is waited for comes within this long, or never.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -24,13 +24,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_ridgeline"))
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
+        let mut child = program::start(arguments);
         let (sender, lines) = mpsc::channel();
         let out: Box<dyn Read + Send> = Box::new(child.stdout.take().expect("it is piped"));
         let err: Box<dyn Read + Send> = Box::new(child.stderr.take().expect("it is piped"));
