@@ -151,6 +151,7 @@ fn plan(
         streaming: config.streaming.unwrap_or(true),
         load: shape.load.clone(),
         stop: shape.stop,
+        first_index: 0,
         warmup_requests: config.warmup_requests.unwrap_or(0),
         timeout: shape.timeout,
         drain_timeout: shape.drain_timeout,

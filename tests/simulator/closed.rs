@@ -106,6 +106,30 @@ fn warm_up_is_drained_before_measuring_and_not_counted() {
 }
 
 #[test]
+fn a_run_can_go_on_where_another_ended() {
+    let mut later = plan(closed(4), 20);
+    (later.first_index, later.warmup_requests) = (1_001, 10);
+    let out = run(later, Endpoint::new(MS, MS, 2));
+    let of = |phase| {
+        let of_phase = out
+            .records
+            .iter()
+            .filter(move |record| record.phase == phase);
+        let mut indices: Vec<u64> = of_phase.map(|record| record.index).collect();
+        indices.sort_unstable();
+        indices
+    };
+    assert_eq!(of(Phase::Warmup), (1_001..1_011).collect::<Vec<_>>());
+    assert_eq!(of(Phase::Measured), (1_011..1_031).collect::<Vec<_>>());
+    // Four samples, in turn.
+    let mut samples = out
+        .records
+        .iter()
+        .map(|record| (record.sample, record.index));
+    assert!(samples.all(|(sample, index)| u64::from(sample) == index % 4));
+}
+
+#[test]
 fn a_duration_stops_issuing_and_the_drain_lets_the_rest_finish() {
     let mut timed = plan(closed(8), 0);
     timed.stop = StopRule {

@@ -54,6 +54,7 @@ pub(crate) fn plan(load: Load, requests: u64) -> Plan {
             requests_max: Some(requests),
             duration: None,
         },
+        first_index: 0,
         warmup_requests: 0,
         timeout: Nanos::from_secs(60),
         drain_timeout: Nanos::from_secs(30),
@@ -235,9 +236,10 @@ impl Endpoint {
         }
     }
 
-    fn answer(&self, actions: &mut Actions) {
+    /// Answers, with the first event after `ttft`.
+    pub(crate) fn answer(&self, ttft: Nanos, actions: &mut Actions) {
         actions.send_shared(self.head.clone());
-        actions.wait(self.ttft);
+        actions.wait(ttft);
         for (n, event) in self.events.iter().enumerate() {
             if n > 0 {
                 actions.wait(self.itl);
@@ -249,6 +251,19 @@ impl Endpoint {
             actions.wait(after).fin();
         }
     }
+
+    /// Takes what came on a connection. Whether that completes a request.
+    pub(crate) fn takes(&mut self, connection: u32, bytes: &[u8]) -> bool {
+        let unread = self.unread.entry(connection).or_default();
+        unread.extend_from_slice(bytes);
+        // The bodies of these tests hold no blank line.
+        let Some(length) = request_length(unread) else {
+            return false;
+        };
+        unread.drain(..length);
+        self.requests += 1;
+        true
+    }
 }
 
 impl SimPeer for Endpoint {
@@ -257,13 +272,8 @@ impl SimPeer for Endpoint {
     }
 
     fn on_bytes(&mut self, connection: u32, bytes: &[u8], actions: &mut Actions) {
-        let unread = self.unread.entry(connection).or_default();
-        unread.extend_from_slice(bytes);
-        // The bodies of these tests hold no blank line.
-        if let Some(length) = request_length(unread) {
-            unread.drain(..length);
-            self.requests += 1;
-            self.answer(actions);
+        if self.takes(connection, bytes) {
+            self.answer(self.ttft, actions);
         }
     }
 }

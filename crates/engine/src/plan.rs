@@ -72,6 +72,10 @@ pub struct Plan {
     pub load: Load,
     /// When no more are started. At least one of its rules is set.
     pub stop: StopRule,
+    /// The global index of the first request: 0, unless the run goes on where an earlier one of the same
+    /// prompts ended. No two requests of such runs have the same name, and none repeats a prompt before
+    /// all have been sent.
+    pub first_index: u64,
     /// Requests issued, and drained, before the measured phase, over all shards.
     pub warmup_requests: u64,
     /// The deadline of a whole request, from its first action.

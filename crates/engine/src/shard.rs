@@ -207,7 +207,7 @@ impl Shard {
     /// When the plan's schedule can't be walked.
     pub fn begin_warmup(&mut self, start: Nanos) -> Result<(), EngineError> {
         let bounds = Bounds {
-            first: 0,
+            first: self.plan.first_index,
             requests_max: Some(self.plan.warmup_requests),
             start,
             until: Nanos::MAX,
@@ -222,7 +222,10 @@ impl Shard {
     /// When the plan's schedule can't be walked.
     pub fn begin_measured(&mut self, start: Nanos, window: Nanos) -> Result<(), EngineError> {
         let bounds = Bounds {
-            first: self.plan.warmup_requests,
+            first: self
+                .plan
+                .first_index
+                .saturating_add(self.plan.warmup_requests),
             requests_max: self.plan.stop.requests_max,
             start,
             until: self

@@ -84,6 +84,7 @@ pub(crate) fn plan(recipe: &Recipe) -> Plan {
             requests_max: None,
             duration: Some(Nanos::from_secs(10)),
         },
+        first_index: 0,
         warmup_requests: 0,
         timeout: Nanos::from_secs(600),
         drain_timeout: Nanos::from_secs(30),

@@ -147,6 +147,7 @@ fn plan(slots: u32) -> Plan {
             requests_max: None,
             duration: None,
         },
+        first_index: 0,
         warmup_requests: 0,
         timeout: Nanos::from_secs(60),
         drain_timeout: Nanos::MAX,

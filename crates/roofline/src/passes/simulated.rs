@@ -178,6 +178,7 @@ fn plan(answer: &Answer, requests: u64) -> Plan {
             requests_max: Some(requests),
             duration: None,
         },
+        first_index: 0,
         warmup_requests: WARMUP_REQUESTS,
         timeout: Nanos::from_secs(600),
         drain_timeout: Nanos::from_secs(30),
