@@ -15,6 +15,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("schedule", &["clock"]),
     ("workload", &["clock"]),
     ("metrics", &["clock"]),
+    ("search", &[]),
     ("net", &["clock"]),
     ("transport", &["clock", "net"]),
     ("net-uring", &["clock", "net"]),
