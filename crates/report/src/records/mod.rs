@@ -20,6 +20,7 @@ mod recover;
 #[cfg(test)]
 mod samples;
 mod spool;
+mod times;
 mod writer;
 
 use std::io;
@@ -29,6 +30,7 @@ pub use count::{Counted, count};
 pub use gather::{Elsewhere, Gathering};
 pub(crate) use lines::{LineError, Lines};
 pub use recover::{Recovered, recover};
+pub use times::{RequestTimes, times};
 pub use writer::{RecordWriter, Written};
 
 /// The file of JSON lines in a result folder.
