@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use ridgeline_engine::{Control, RunResult, soon};
+use ridgeline_metrics::verdict::LimitedBy;
 use ridgeline_report::records::{RecordWriter, Written};
 use ridgeline_report::{
-    Context, Environment, Report, RunClock, WorkerFigures, console, write_json, write_whole,
+    Context, Environment, Report, ReportError, RunClock, WorkerFigures, console, write_json,
+    write_whole,
 };
+use ridgeline_roofline::Profile;
 use rtrb::RingBuffer;
 
 use crate::complaint::Complaint;
@@ -17,7 +20,7 @@ use crate::config::{BenchConfig, RecordsKind};
 use crate::progress::Progress;
 use crate::secrets;
 use crate::setup::{self, Setup};
-use crate::{count, file, fleet, folder, headroom, signals, terminal};
+use crate::{count, file, fleet, folder, headroom, search, signals, terminal};
 
 /// The flags of a run.
 #[derive(Args, Debug)]
@@ -52,6 +55,9 @@ pub(crate) fn merged(
 /// Runs a load. The exit code.
 pub(crate) fn command(args: &BenchArgs) -> Result<u8, Complaint> {
     let config = merged(&args.config, args.no_streaming, args.file.as_deref())?;
+    if search::is_asked(&config) {
+        return search::command(&config, args.verbose);
+    }
     let quiet = config.quiet == Some(true);
     let setup = Setup::new(config)?;
     let folder = folder::make(
@@ -60,29 +66,23 @@ pub(crate) fn command(args: &BenchArgs) -> Result<u8, Complaint> {
         folder::RUN,
     )?;
     let path = folder.path.as_path();
-    write_config(&setup.config, path)?;
     if !quiet {
         announce(&setup, args.verbose);
     }
-    let ended = if setup.config.workers.is_some() {
-        fleet::drive(&setup, path, quiet)?
-    } else {
-        drive(&setup, path, quiet)?
-    };
-    let mut report = report(&setup, &ended, path)?;
-    let profile = headroom::own_profile();
-    report.harness.headroom = profile
-        .as_ref()
-        .filter(|_| is_here(&report))
-        .and_then(|own| headroom::of(&report, own));
-    // What was measured is shown even if it can't be kept.
-    let kept = write_json(&report, path);
+    let Measured {
+        report,
+        profile,
+        kept,
+    } = measure(&setup, path, quiet)?;
     let colour = terminal::has_colour();
     if quiet {
         let headline = console::headline(&report, colour);
         terminal::print(&format!("{}\n{}\n", headline.trim_end(), path.display()))?;
     } else {
         terminal::print(&console::render(&report, terminal::width(), colour))?;
+        if report.verdict.limited_by == LimitedBy::Client {
+            terminal::note(search::advice(&report, profile.as_ref()).trim_end());
+        }
     }
     if profile.is_none() && !quiet && io::stderr().is_terminal() {
         terminal::note(
@@ -101,8 +101,40 @@ fn is_here(report: &Report) -> bool {
     workers.all(|worker| worker.host.as_ref() == Some(&here))
 }
 
+/// A run that was measured.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) report: Report,
+    /// What a client can do on this machine, where that is known.
+    pub(crate) profile: Option<Profile>,
+    /// Whether the report could be written: what was measured is shown even if it can't be kept.
+    pub(crate) kept: Result<(), ReportError>,
+}
+
+/// Runs what was set up, and leaves everything but the page in `folder`.
+pub(crate) fn measure(setup: &Setup, folder: &Path, quiet: bool) -> Result<Measured, Complaint> {
+    write_config(&setup.config, folder)?;
+    let ended = if setup.config.workers.is_some() {
+        fleet::drive(setup, folder, quiet)?
+    } else {
+        drive(setup, folder, quiet)?
+    };
+    let mut report = report(setup, &ended, folder)?;
+    let profile = headroom::own_profile();
+    report.harness.headroom = profile
+        .as_ref()
+        .filter(|_| is_here(&report))
+        .and_then(|own| headroom::of(&report, own));
+    let kept = write_json(&report, folder);
+    Ok(Measured {
+        report,
+        profile,
+        kept,
+    })
+}
+
 /// The file to repeat the run with. The folder is left out: repeating it must not replace it.
-fn write_config(config: &BenchConfig, folder: &Path) -> Result<(), Complaint> {
+pub(crate) fn write_config(config: &BenchConfig, folder: &Path) -> Result<(), Complaint> {
     let config = BenchConfig {
         output_dir: None,
         quiet: None,
@@ -113,7 +145,7 @@ fn write_config(config: &BenchConfig, folder: &Path) -> Result<(), Complaint> {
 }
 
 /// What is about to be done.
-fn announce(setup: &Setup, verbose: bool) {
+pub(crate) fn announce(setup: &Setup, verbose: bool) {
     for (name, words) in &setup.summary {
         terminal::note(&format!("{name:<8} {words}"));
     }

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::bounds::Bounds;
 use crate::fleet::Workers;
 use crate::json::JsonObject;
+use crate::search::{Find, Sweep, Warmup};
+use crate::share::Share;
 use crate::span::Span;
 use crate::stage::Stage;
 
@@ -150,6 +152,43 @@ pub(crate) struct BenchConfig {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seed: Option<u64>,
+
+    /// Measure several loads, one after the other: concurrency=1,2,4, rate=10,20, concurrency=1..64*2
+    #[arg(long, help_heading = "Search", value_name = "LOAD=LIST")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sweep: Option<Sweep>,
+    /// Search for a load. knee: at most --concurrency in flight; max-rate: every --slo with a percentile is
+    /// met, begun at --request-rate
+    #[arg(long, value_enum, help_heading = "Search")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) find: Option<Find>,
+    /// Runs of each load; intervals over them
+    #[arg(
+        long,
+        visible_alias = "num-profile-runs",
+        help_heading = "Search",
+        value_name = "N"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) repeat: Option<u32>,
+    /// How near --find comes, 5% or 0.05; with --repeat: enough when the 95 % intervals of rates and
+    /// medians are within it [default: 5% with --find; all runs with --repeat]
+    #[arg(long, help_heading = "Search", value_name = "SHARE", value_parser = precision)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) precision: Option<f64>,
+    /// What the figures of a series leave out beside --warmup-requests: the beginning of each run until it
+    /// is steady, or nothing [default: auto in a series]
+    #[arg(long, value_enum, help_heading = "Search")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) warmup: Option<Warmup>,
+    /// Requests of a closed loop for each in flight, with --sweep concurrency or --find knee
+    #[arg(long, help_heading = "Search", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rounds: Option<u32>,
+    /// The same of --warmup-requests
+    #[arg(long, help_heading = "Search", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) warmup_rounds: Option<u32>,
 
     /// Send this text in every request
     #[arg(long, help_heading = "Prompts", value_name = "TEXT")]
@@ -380,6 +419,16 @@ fn rate(text: &str) -> Result<f64, String> {
         return Err("a rate has an end; for requests as fast as they go use --offline".to_owned());
     }
     number(text)
+}
+
+/// How near is near enough.
+fn precision(text: &str) -> Result<f64, String> {
+    match text.parse::<Share>()? {
+        Share(share) if share > 0.0 && share < 1.0 => Ok(share),
+        share => Err(format!(
+            "{share} is no precision: it lies between 0 and 100%"
+        )),
+    }
 }
 
 /// No number of a run is larger, nor smaller but 0: such a one is a slip.

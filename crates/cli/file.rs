@@ -14,8 +14,9 @@ use crate::secrets;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Keys that stand for the same choice: a flag for one of them displaces the file's others.
-const ALTERNATIVES: [&[&str]; 3] = [
+const ALTERNATIVES: [&[&str]; 4] = [
     &["url", "mock"],
+    &["sweep", "find"],
     &["request-rate", "stage", "offline"],
     &["prompt", "dataset", "isl"],
 ];

@@ -12,7 +12,7 @@ use crate::endpoint::Address;
 use crate::part::Part;
 use crate::prompts::{self, Prompts};
 use crate::shape::Shape;
-use crate::{file, setup, terminal};
+use crate::{file, search, setup, terminal};
 
 /// What `config init` writes.
 pub(crate) const EXAMPLE: &str = include_str!("example.yaml");
@@ -76,6 +76,11 @@ pub(crate) fn command(command: &ConfigCommand) -> Result<u8, Complaint> {
 /// What a configuration comes to: in words, as comments, and as a file with every decision in
 /// place that needs no network.
 fn validate(mut config: BenchConfig) -> Result<String, Complaint> {
+    let series = search::is_asked(&config).then(|| config.clone());
+    search::check(&config)?;
+    if series.is_some() {
+        config = search::one_run(&config)?;
+    }
     setup::check(&config)?;
     Address::new(&config)?;
     let placement = Part::of(&config).placement(&config)?;
@@ -105,7 +110,8 @@ fn validate(mut config: BenchConfig) -> Result<String, Complaint> {
     for note in prompts.notes.iter().cloned().chain(placement.note()) {
         say("note", &note);
     }
-    Ok(text + &file::text(&config)?)
+    // What a series decides is decided for each of its runs.
+    Ok(text + &file::text(&series.unwrap_or(config))?)
 }
 
 #[cfg(test)]

@@ -46,7 +46,8 @@ pub(crate) fn of(report: &Report, profile: &Profile) -> Option<Headroom> {
     })
 }
 
-fn usage(report: &Report) -> Usage {
+/// What the run did as a client.
+pub(crate) fn usage(report: &Report) -> Usage {
     let (load, streaming) = (&report.load, report.target.streaming);
     let streamed = |figure: f64| if streaming { figure } else { 0.0 };
     #[expect(clippy::cast_precision_loss, reason = "a share needs a few digits")]

@@ -29,6 +29,7 @@ mod prompts;
 mod report;
 mod roofline;
 mod scale;
+mod search;
 mod secrets;
 mod serve;
 mod setup;
@@ -74,7 +75,9 @@ struct Cli {
 
 const BENCH_AFTER: &str = "\
 Exit codes: 0 valid or degraded, 2 usage or configuration, 3 the verdict is invalid, 4 every request \
-failed or the error rate is over its limit, 5 an SLO was missed, 130 interrupted.
+failed or the error rate is over its limit, 5 an SLO was missed, 130 interrupted. A series has the first of \
+130, 4, 3 and 5 that any of its runs has; --find 3 when it found a lower bound alone, or no knee, and 5 \
+when no rate meets the SLOs.
 
 To try it without a server: ridgeline bench --mock";
 

@@ -6,7 +6,7 @@ use clap::Args;
 use ridgeline_report::{REPORT, Report, console, read_json, records, truth};
 
 use crate::complaint::Complaint;
-use crate::terminal;
+use crate::{search, terminal};
 
 /// The flags of `ridgeline report`.
 #[derive(Args, Debug)]
@@ -75,6 +75,11 @@ fn needed(folder: &Path) -> Result<Report, Complaint> {
             format!(
                 "the run was killed before its end; its records are in {}",
                 jsonl.display()
+            )
+        } else if folder.join(search::FILE).exists() {
+            format!(
+                "it holds a series of runs and what they came to, {}; name one of the folders below it",
+                search::FILE
             )
         } else {
             "is it a folder that `ridgeline bench` wrote?".to_owned()

@@ -20,6 +20,7 @@ use crate::part::{self, Part};
 use crate::placement::Placement;
 use crate::prompts::{self, Prompts};
 use crate::scale;
+use crate::search;
 use crate::shape::Shape;
 
 /// In flight at the most where neither the load nor the machine names a number.
@@ -46,6 +47,7 @@ pub(crate) struct Setup {
 
 /// What can be checked without a network: all but the endpoint.
 pub(crate) fn check(config: &BenchConfig) -> Result<(), Complaint> {
+    search::check(config)?;
     Shape::new(config, IN_FLIGHT_MAX)?;
     prompts::check(config)?;
     limits(config)?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use ridgeline_clock::{Clock, MonotonicClock, Nanos};
@@ -14,19 +14,64 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 /// What requests in flight are given after the first signal.
 pub(crate) const DRAIN: Nanos = Nanos::from_secs(2);
 
-/// Watches for signals from now on, for a run.
+/// What signals are for. They are the process's, and so is this.
+static WATCHED: Mutex<Watched> = Mutex::new(Watched {
+    control: None,
+    signals: 0,
+    is_begun: false,
+});
+
+#[derive(Debug)]
+struct Watched {
+    /// The run that goes on, or the last one.
+    control: Option<Arc<Control>>,
+    /// Signals that came.
+    signals: u32,
+    is_begun: bool,
+}
+
+impl Watched {
+    /// Has the run know how often it was asked to end.
+    fn tell(&self) {
+        match (&self.control, self.signals) {
+            (Some(control), 1) => control.stop(MonotonicClock.now() + DRAIN),
+            (Some(control), 2..) => control.cancel(),
+            _ => {}
+        }
+    }
+}
+
+fn watched() -> MutexGuard<'static, Watched> {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Watches for signals from now on, for a run. Of a series of runs the last that began is ended, and
+/// those that begin later end at once.
 pub(crate) fn watch(control: Arc<Control>) -> io::Result<()> {
-    heed(move |count| match count {
-        1 => {
-            control.stop(MonotonicClock.now() + DRAIN);
-            say("interrupted: waiting 2 s for requests in flight; again to end at once");
-        }
-        2 => {
-            control.cancel();
-            say("interrupted again: ending now");
-        }
+    let mut current = watched();
+    current.control = Some(control);
+    current.tell();
+    if !current.is_begun {
+        heed(|_| each())?;
+        current.is_begun = true;
+    }
+    Ok(())
+}
+
+/// Whether a signal has come to a run.
+pub(crate) fn interrupted() -> bool {
+    watched().signals > 0
+}
+
+fn each() {
+    let mut current = watched();
+    current.signals += 1;
+    current.tell();
+    match current.signals {
+        1 => say("interrupted: waiting 2 s for requests in flight; again to end at once"),
+        2 => say("interrupted again: ending now"),
         _ => std::process::exit(130),
-    })
+    }
 }
 
 /// Watches for signals from now on, for a service: what was taken has `drain`, and then it is

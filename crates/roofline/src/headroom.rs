@@ -1,7 +1,8 @@
 //! How much of its machine's client ceiling a run used.
 
-use ridgeline_report::console::text::number;
+use ridgeline_report::console::text::{number, percent};
 
+use crate::words::whole;
 use crate::{Headline, Peak};
 
 /// Below this many events a read a stream counts as paced, from that many on as coalesced.
@@ -68,6 +69,56 @@ pub fn nearest(usage: &Usage, ceilings: &Headline) -> Option<Nearest> {
     .flatten()
     .filter(|nearest| nearest.value > 0.0 && nearest.ceiling > 0.0)
     .max_by(|a, b| a.share().total_cmp(&b.share()))
+}
+
+/// The share of a ceiling that a load is planned for, as in `roofline plan`: what is beyond it waits.
+const SAFE_SHARE: f64 = 0.7;
+
+/// What `usage` took of the client, and what `wanted` times as much would take; `None` where the profile
+/// has no ceiling for it. `machine_cores`: those of the machine it ran on, where known. A line, with its
+/// line feed.
+#[must_use]
+pub fn scale_out(
+    usage: &Usage,
+    ceilings: &Headline,
+    wanted: f64,
+    machine_cores: Option<u32>,
+) -> Option<String> {
+    let nearest = nearest(usage, ceilings)?;
+    let used = f64::from(u32::try_from(usage.cores.max(1)).unwrap_or(u32::MAX));
+    let share = nearest.share();
+    let needed = (share * wanted * used / SAFE_SHARE).ceil().max(1.0);
+    let of_cores = |cores: f64| {
+        let plural = if cores == 1.0 { "" } else { "s" };
+        format!("{} core{plural}", whole(cores))
+    };
+    let took = format!(
+        "Client: {} of what {} can do here ({} of {} {})",
+        percent(share),
+        of_cores(used),
+        number(nearest.value),
+        number(nearest.ceiling),
+        nearest.what
+    );
+    let most = machine_cores.map_or(used, f64::from).max(1.0);
+    let rest = if needed <= used {
+        let times = SAFE_SHARE / share;
+        format!("{} times this load fits", number(times))
+    } else if needed <= most {
+        format!(
+            "what was asked for takes {}: --cores, or --workers {}",
+            of_cores(needed),
+            whole(needed)
+        )
+    } else {
+        format!(
+            "what was asked for takes {}: --workers {}, on {} machines like this one",
+            of_cores(needed),
+            whole(needed),
+            whole((needed / most).ceil())
+        )
+    };
+    Some(format!("{took}; {rest}\n"))
 }
 
 /// Events/s of one core at so many a read, and what that is called.
@@ -149,6 +200,34 @@ mod tests {
             assert!(ceiling > last);
             last = ceiling;
         }
+    }
+
+    #[test]
+    fn what_a_load_takes_is_told_in_cores_and_machines() {
+        // A core paces 412,000 events/s.
+        let usage = Usage {
+            events_per_s: 41_200.0,
+            events_per_read: Some(1.0),
+            cores: 1,
+            ..Usage::default()
+        };
+        let told = |wanted, cores| scale_out(&usage, &ceilings(), wanted, cores).unwrap();
+        assert_eq!(
+            told(1.0, Some(2)),
+            "Client: 10.0 % of what 1 core can do here (41,200 of 412,000 paced events/s); 7.00 times \
+             this load fits\n"
+        );
+        let more = told(8.0, Some(2));
+        assert!(
+            more.ends_with("takes 2 cores: --cores, or --workers 2\n"),
+            "{more}"
+        );
+        let many = told(40.0, Some(2));
+        assert!(
+            many.ends_with("takes 6 cores: --workers 6, on 3 machines like this one\n"),
+            "{many}"
+        );
+        assert_eq!(scale_out(&usage, &Headline::default(), 1.0, None), None);
     }
 
     #[test]
