@@ -1,11 +1,13 @@
 #!/bin/sh
 # How near the searches of `ridgeline bench` come to the capacity of a mock server that is known: ten seeds
 # each of --find knee and --find max-rate. Build first: cargo build --release --bins.
-#   perf/search.sh [PLACES] [SEEDS]
+#   perf/search.sh [PLACES] [SEEDS] [FIRST SEED]
 # A request takes 20 ms to its first token and 5 ms to each of 31 others, with a tenth of deviation: 175 ms.
 set -eu
 places=${1:-48}
 seeds=${2:-10}
+seed=${3:-1}
+last=$((seed + seeds - 1))
 cd "$(dirname "$0")/.."
 program=target/release/ridgeline
 work=$(mktemp -d)
@@ -31,8 +33,7 @@ find_it() {
 }
 
 echo "computed: knee $places, rate $(echo "$places" | awk '{ printf "%.1f", $1 / 0.175 }')/s"
-seed=1
-while [ "$seed" -le "$seeds" ]; do
+while [ "$seed" -le "$last" ]; do
     serve "$seed"
     echo "seed $seed"
     find_it --find knee --seed "$seed"
