@@ -57,6 +57,18 @@ fn said(output: &Output) -> String {
     String::from_utf8(text).unwrap()
 }
 
+/// When the requests of a run were to begin, in their order.
+fn scheduled(run: &Path) -> Vec<u64> {
+    let records = fs::read_to_string(run.join("records.jsonl")).unwrap();
+    let mut all: Vec<u64> = records
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|record| record["scheduled_ns"].as_u64().unwrap())
+        .collect();
+    all.sort_unstable();
+    all
+}
+
 /// Places for four, 10 ms to the first token and 1 ms between: 15 ms a request.
 const SERVER: [&str; 6] = [
     "--max-num-seqs",
@@ -122,6 +134,17 @@ fn a_sweep_has_a_folder_a_row_and_a_verdict_for_each_point() {
     };
     assert!(check(&point).contains("closed loop, 4 in flight, 24 requests"));
     assert!(check(&out.join("config.yaml")).contains("sweep: concurrency=1,4,8"));
+    // What it printed can be had again.
+    let again = ridgeline(&["report", out.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(again.status.success(), "{}", said(&again));
+    let again = String::from_utf8(again.stdout).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let table = printed
+        .lines()
+        .filter(|line| *line != out.to_str().unwrap());
+    assert!(again.lines().skip(1).eq(table), "{again}\n{printed}");
     server.stop();
 }
 
@@ -137,6 +160,13 @@ fn repetitions_have_intervals_and_replace_those_of_an_earlier_series() {
     assert!(text.contains("run: 4 runs: requests/s "), "{text}");
     let found = search(&out);
     assert_eq!(found["repeats"][0]["runs"], 4);
+    // Each draws its arrivals anew.
+    let mut arrivals: Vec<_> = (1..=4)
+        .map(|run| scheduled(&out.join(format!("{run:03}-run"))))
+        .collect();
+    assert!(arrivals.iter().all(|run| run.len() == 20));
+    arrivals.dedup();
+    assert_eq!(arrivals.len(), 4);
     let of = |end: &str| found["repeats"][0]["latency_p50_ns"][end].as_f64().unwrap();
     assert!(of("low") <= of("value") && of("value") <= of("high"));
     fs::write(out.join("004-run/notes.txt"), "mine").unwrap();

@@ -19,8 +19,8 @@ pub(crate) struct ReportArgs {
     truth: Option<PathBuf>,
 }
 
-/// Saves the records of a run that was killed, and prints the report if there is one. With a truth
-/// file prints how well the client measured instead.
+/// Saves the records of a run that was killed, and prints the report if there is one, or what a series
+/// came to. With a truth file prints how well the client measured instead.
 pub(crate) fn command(args: &ReportArgs) -> Result<u8, Complaint> {
     let folder = args.folder.as_path();
     recover(folder)?;
@@ -30,6 +30,8 @@ pub(crate) fn command(args: &ReportArgs) -> Result<u8, Complaint> {
         // What was found is shown even if it can't be kept.
         terminal::print(&console::truth(&joined, width, colour))?;
         truth::write(&joined, folder)?;
+    } else if let Some(series) = series(folder)? {
+        terminal::print(&series.shown(colour))?;
     } else {
         terminal::print(&console::render(&needed(folder)?, width, colour))?;
     }
@@ -68,6 +70,14 @@ fn present(folder: &Path) -> Result<Option<Report>, Complaint> {
     Ok(Some(read_json(folder)?))
 }
 
+/// The series in the folder, if that is what it holds.
+fn series(folder: &Path) -> Result<Option<search::Kept>, Complaint> {
+    if folder.join(REPORT).exists() {
+        return Ok(None);
+    }
+    search::Kept::read(folder)
+}
+
 fn needed(folder: &Path) -> Result<Report, Complaint> {
     present(folder)?.ok_or_else(|| {
         let jsonl = folder.join(records::JSONL);
@@ -75,11 +85,6 @@ fn needed(folder: &Path) -> Result<Report, Complaint> {
             format!(
                 "the run was killed before its end; its records are in {}",
                 jsonl.display()
-            )
-        } else if folder.join(search::FILE).exists() {
-            format!(
-                "it holds a series of runs and what they came to, {}; name one of the folders below it",
-                search::FILE
             )
         } else {
             "is it a folder that `ridgeline bench` wrote?".to_owned()

@@ -1,14 +1,21 @@
 //! `search.json`: what a series of runs found, for programs.
 
+use std::fmt::Display;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
 use ridgeline_metrics::verdict::{LimitedBy, Status};
 use ridgeline_metrics::{Goodput, verdict::Reason};
 use ridgeline_report::{LoadKind, Program};
 use ridgeline_search::{Estimate, KneeFinding, MaxRateFinding};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::asked::Asked;
 use super::figures::Figures;
 use super::runs::Point;
+use super::table;
+use crate::complaint::Complaint;
 use crate::config::BenchConfig;
 use crate::headroom;
 use crate::secrets;
@@ -38,6 +45,8 @@ pub(crate) struct Document {
     pub(crate) repeats: Vec<RepeatsDocument>,
     pub(crate) knee: Option<KneeFinding>,
     pub(crate) max_rate: Option<MaxRateFinding>,
+    /// What it came to, in words.
+    pub(crate) conclusion: Option<String>,
     /// How far the client is from its own limits.
     pub(crate) advice: Option<String>,
 }
@@ -75,21 +84,24 @@ impl Document {
             repeats: Vec::new(),
             knee: None,
             max_rate: None,
+            conclusion: None,
             advice: None,
         }
     }
 }
 
 /// A run; the rest is in its own `report.json`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PointDocument {
     /// Below the folder of this file.
     folder: String,
+    /// Its load, in words.
+    pub(crate) name: String,
     load: LoadKind,
     concurrency: Option<u64>,
     rate_per_s: Option<f64>,
-    status: Status,
-    limited_by: LimitedBy,
+    pub(crate) status: Status,
+    pub(crate) limited_by: LimitedBy,
     reasons: Vec<Reason>,
     exit_code: u8,
     interrupted: bool,
@@ -97,7 +109,7 @@ pub(crate) struct PointDocument {
     failed: u64,
     effective_concurrency: f64,
     #[serde(flatten)]
-    figures: Figures,
+    pub(crate) figures: Figures,
     goodput: Option<Goodput>,
 }
 
@@ -106,6 +118,7 @@ impl PointDocument {
         let report = &point.report;
         Self {
             folder: point.folder.clone(),
+            name: point.load.to_string(),
             load: report.load.kind,
             concurrency: report.load.concurrency,
             rate_per_s: report.load.requested_rate,
@@ -134,4 +147,49 @@ pub(crate) struct RepeatsDocument {
     pub(crate) requests_per_s: Option<Estimate>,
     pub(crate) latency_p50_ns: Option<Estimate>,
     pub(crate) ttft_p50_ns: Option<Estimate>,
+}
+
+/// What is read back of a series.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Kept {
+    schema: String,
+    asked: String,
+    pub(crate) points: Vec<PointDocument>,
+    conclusion: Option<String>,
+    advice: Option<String>,
+}
+
+impl Kept {
+    /// The series in `folder`; `None` where there is none.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Self>, Complaint> {
+        let path = folder.join(FILE);
+        let wrong = |why: &dyn Display| Complaint::new(format!("{}: {why}", path.display()));
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(wrong(&error)),
+        };
+        let kept: Self = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
+        if kept.schema != SCHEMA {
+            return Err(wrong(&format!(
+                "its schema is `{}`, not `{SCHEMA}`: use the version of ridgeline that wrote it",
+                kept.schema
+            )));
+        }
+        Ok(Some(kept))
+    }
+
+    /// The table, and what is below it.
+    pub(crate) fn shown(&self, colour: bool) -> String {
+        let mut text = format!("series   {}\n{}", self.asked, table::head());
+        text.extend(self.points.iter().map(|point| table::row(point, colour)));
+        text.extend(table::legend(&self.points));
+        text.push('\n');
+        match &self.conclusion {
+            Some(conclusion) => text.push_str(conclusion),
+            None => text.push_str("KILLED: the series was killed before its end\n"),
+        }
+        text.extend(self.advice.as_ref().map(|advice| format!("{advice}\n")));
+        text
+    }
 }

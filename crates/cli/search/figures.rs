@@ -5,13 +5,13 @@ use ridgeline_metrics::{Convention, Percentile};
 use ridgeline_report::records::RequestTimes;
 use ridgeline_report::{LoadKind, Report};
 use ridgeline_search::mser5;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A closed loop has so many rounds at least before its first one is left out.
 const ROUNDS_MIN: usize = 4;
 
 /// What stands in a row of the table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figures {
     pub(crate) requests_per_s: f64,
     pub(crate) output_tokens_per_s: f64,

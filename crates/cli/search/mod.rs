@@ -20,7 +20,7 @@ use ridgeline_search::{
 
 pub(crate) use advice::advice;
 pub(crate) use asked::{check, is_asked};
-pub(crate) use document::FILE;
+pub(crate) use document::Kept;
 pub(crate) use spec::{Find, Sweep, Warmup};
 
 use asked::Asked;
@@ -82,13 +82,15 @@ fn conclude(runs: &mut Runs) -> Result<u8, Complaint> {
     document.interrupted = interrupted;
     document.exit_code = exit_code;
     document.advice = advice.as_deref().map(|words| words.trim_end().to_owned());
+    let conclusion = words::conclusion(runs);
+    runs.document.conclusion = Some(conclusion.clone());
     let kept = runs.keep();
     let mut text = String::new();
     if !runs.is_quiet() {
-        text.extend(table::legend(&runs.points));
+        text.extend(table::legend(&runs.document.points));
         text.push('\n');
     }
-    text.push_str(&words::conclusion(runs));
+    text.push_str(&conclusion);
     if !runs.is_quiet() {
         text.extend(advice);
     }

@@ -19,7 +19,7 @@ use crate::complaint::Complaint;
 use crate::config::BenchConfig;
 use crate::folder::{self, Folder};
 use crate::setup::{IN_FLIGHT_MAX, Setup};
-use crate::shape::Shape;
+use crate::shape::{self, Shape};
 use crate::{signals, terminal};
 
 /// The files of a series, beside the folders of its runs.
@@ -150,10 +150,11 @@ impl Runs {
             report,
             figures,
         };
+        let document = PointDocument::of(&point);
         if !self.quiet {
-            terminal::print(&table::row(&point, terminal::has_colour()))?;
+            terminal::print(&table::row(&document, terminal::has_colour()))?;
         }
-        self.document.points.push(PointDocument::of(&point));
+        self.document.points.push(document);
         self.points.push(point);
         // Kept as it grows: what a kill leaves behind can be read.
         self.keep()?;
@@ -180,6 +181,9 @@ impl Runs {
     /// Makes `point`, which asks for `load`, the plan of the set-up. What does not depend on the load stays.
     fn plan_for(&mut self, load: Load, point: &BenchConfig) -> Result<(), Complaint> {
         let mut config = load::undecided(&self.noted, point);
+        // Random arrivals of one seed would make of several runs the same one again and again.
+        let runs_before = self.points.len() as u64;
+        config.seed = Some(shape::seed(&self.noted).wrapping_add(runs_before));
         let shape = Shape::new(&config, IN_FLIGHT_MAX)?;
         shape.note(&mut config);
         let shards = match load {

@@ -3,8 +3,8 @@
 use ridgeline_metrics::verdict::{LimitedBy, Status};
 use ridgeline_report::console::text::{number, span};
 
+use super::document::PointDocument;
 use super::figures::float;
-use super::runs::Point;
 
 /// Stands behind a rate whose run never became steady.
 const UNSTEADY: char = '!';
@@ -17,10 +17,9 @@ pub(crate) fn head() -> String {
 }
 
 /// The row of a run.
-pub(crate) fn row(point: &Point, colour: bool) -> String {
-    let (report, figures) = (&point.report, &point.figures);
-    let verdict = &report.verdict;
-    let limited = match verdict.limited_by {
+pub(crate) fn row(point: &PointDocument, colour: bool) -> String {
+    let figures = &point.figures;
+    let limited = match point.limited_by {
         LimitedBy::None => "-".to_owned(),
         by => by.to_string(),
     };
@@ -31,8 +30,8 @@ pub(crate) fn row(point: &Point, colour: bool) -> String {
         String::new()
     };
     let row = line(&[
-        &point.load.to_string(),
-        &verdict.status.to_string(),
+        &point.name,
+        &point.status.to_string(),
         &limited,
         &format!("{}{mark}", number(figures.requests_per_s)),
         &number(figures.output_tokens_per_s),
@@ -41,19 +40,19 @@ pub(crate) fn row(point: &Point, colour: bool) -> String {
         &time(figures.latency_p50_ns),
         &time(figures.latency_p99_ns),
     ]);
-    let paint = match verdict.status {
+    let paint = match point.status {
         _ if !colour => return row,
         Status::Valid => "32",
         Status::Degraded => "33",
         Status::Invalid => "31",
     };
-    let word = verdict.status.to_string();
+    let word = point.status.to_string();
     row.replacen(&word, &format!("\x1b[{paint}m{word}\x1b[0m"), 1)
 }
 
 /// What marks in the rows mean, where there are any.
-pub(crate) fn legend(points: &[Point]) -> Option<String> {
-    let unsteady = |point: &Point| point.figures.is_steady == Some(false);
+pub(crate) fn legend(points: &[PointDocument]) -> Option<String> {
+    let unsteady = |point: &PointDocument| point.figures.is_steady == Some(false);
     points.iter().any(unsteady).then(|| {
         format!("{UNSTEADY} never steady: times change to the end of the run; the figures are of all of it\n")
     })
