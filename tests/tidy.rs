@@ -27,9 +27,17 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("service", &["clock", "wire", "engine", "transport"]),
     ("fleet", &["clock", "metrics", "net", "engine"]),
+    ("telemetry", &["clock"]),
     (
         "report",
-        &["clock", "wire", "schedule", "metrics", "engine"],
+        &[
+            "clock",
+            "wire",
+            "schedule",
+            "metrics",
+            "engine",
+            "telemetry",
+        ],
     ),
     (
         "mock-server",
