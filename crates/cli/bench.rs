@@ -13,6 +13,7 @@ use ridgeline_report::{
     write_whole,
 };
 use ridgeline_roofline::Profile;
+use ridgeline_telemetry::{Watch, Watched};
 use rtrb::RingBuffer;
 
 use crate::complaint::Complaint;
@@ -188,12 +189,19 @@ pub(crate) struct Ended {
     pub(crate) workers: Vec<WorkerFigures>,
     /// What drove the workers' sockets.
     pub(crate) driver: Option<String>,
+    /// What was seen of this process and its machine, if it had shards.
+    pub(crate) watched: Option<Watched>,
 }
 
 /// The run itself.
 fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, Complaint> {
     let plan = &setup.plan;
-    let control = Arc::new(Control::new(plan.shards));
+    let cannot = |what: &'static str| {
+        move |error: io::Error| Complaint::new(format!("cannot {what}: {error}"))
+    };
+    let watch = setup.placement.helping(|| Watch::start(plan.shards));
+    let watch = watch.map_err(cannot("start a thread"))?;
+    let control = Arc::new(Control::new(plan.shards).with_edge(watch.edge()));
     let wanted = setup.config.records != Some(RecordsKind::None);
     let queues = if wanted { plan.shards } else { 0 };
     let (producers, consumers) = (0..queues)
@@ -203,9 +211,6 @@ fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, Complaint> 
         let writer = wanted
             .then(|| RecordWriter::start(folder, consumers, control.clone()))
             .transpose()?;
-        let cannot = |what: &'static str| {
-            move |error: io::Error| Complaint::new(format!("cannot {what}: {error}"))
-        };
         signals::watch(control.clone()).map_err(cannot("wait for signals"))?;
         let progress = (!quiet)
             .then(|| Progress::start(plan, control.clone()))
@@ -217,6 +222,7 @@ fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, Complaint> 
     let run = setup
         .backend
         .run(plan, &setup.requests, &control, producers, soon);
+    let watched = watch.finish();
     drop(progress);
     // Also after a failed run: what came is kept.
     let written = writer.map(RecordWriter::finish);
@@ -230,6 +236,7 @@ fn drive(setup: &Setup, folder: &Path, quiet: bool) -> Result<Ended, Complaint> 
     Ok(Ended {
         run,
         written,
+        watched: Some(watched),
         tokens_note,
         workers: Vec::new(),
         driver: None,
@@ -263,6 +270,7 @@ fn report(setup: &Setup, ended: &Ended, folder: &Path) -> Result<Report, Complai
             tokens_note: ended.tokens_note.clone(),
             shared_core: setup.placement.shared_core,
             workers: ended.workers.clone(),
+            watched: ended.watched.as_ref(),
             limits: setup.verdict,
         },
     );

@@ -192,6 +192,9 @@ pub(crate) struct Endpoint {
     pub(crate) itl: Nanos,
     /// How long after an answer the connection is closed.
     pub(crate) idle_close: Option<Nanos>,
+    /// When each place for an answer is free again: requests wait for one in the order they came. Without
+    /// any there is room for all.
+    pub(crate) places: Vec<Nanos>,
     head: Bytes,
     events: Vec<Bytes>,
     tail: Bytes,
@@ -228,6 +231,7 @@ impl Endpoint {
             ttft,
             itl,
             idle_close: None,
+            places: Vec::new(),
             head: Bytes::from(head),
             events: (0..tokens).map(|n| Bytes::from(event(n))).collect(),
             tail: Bytes::from(tail),
@@ -236,8 +240,19 @@ impl Endpoint {
         }
     }
 
+    /// How long an answer takes.
+    pub(crate) fn service(&self) -> Nanos {
+        self.ttft + self.itl * (self.events.len() as u64).saturating_sub(1)
+    }
+
     /// Answers, with the first event after `ttft`.
-    pub(crate) fn answer(&self, ttft: Nanos, actions: &mut Actions) {
+    pub(crate) fn answer(&mut self, ttft: Nanos, actions: &mut Actions) {
+        let service = self.service();
+        if let Some(place) = self.places.iter_mut().min() {
+            let begin = actions.now().max(*place);
+            *place = begin + service;
+            actions.wait(begin - actions.now());
+        }
         actions.send_shared(self.head.clone());
         actions.wait(ttft);
         for (n, event) in self.events.iter().enumerate() {

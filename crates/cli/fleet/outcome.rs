@@ -133,6 +133,7 @@ impl Outcome {
             tokens_note,
             workers,
             driver: drivers,
+            watched: None,
         })
     }
 }

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use ridgeline_clock::Nanos;
@@ -14,6 +15,16 @@ pub struct Control {
     started: AtomicU64,
     lives: Vec<Live>,
     worker: u32,
+    edge: Option<Edge>,
+}
+
+/// See [`Control::with_edge`].
+struct Edge(Box<dyn Fn(u32) + Send + Sync>);
+
+impl fmt::Debug for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Edge")
+    }
 }
 
 /// The counts of one place, as last published.
@@ -69,6 +80,24 @@ impl Control {
             started: AtomicU64::new(0),
             lives: (0..places).map(|_| Live::default()).collect(),
             worker: 0,
+            edge: None,
+        }
+    }
+
+    /// Has every shard call `edge` with its number, on its own thread, just before its measured phase
+    /// begins and when that is over, never between.
+    #[must_use]
+    pub fn with_edge(self, edge: impl Fn(u32) + Send + Sync + 'static) -> Self {
+        Self {
+            edge: Some(Edge(Box::new(edge))),
+            ..self
+        }
+    }
+
+    /// The measured phase of shard `k` begins or is over; called on its thread.
+    pub(crate) fn at_edge(&self, k: u32) {
+        if let Some(Edge(edge)) = &self.edge {
+            edge(k);
         }
     }
 

@@ -12,6 +12,8 @@ pub struct Pace {
     pub waited: Nanos,
     /// The longest stretch between two waits: nothing was sent or reaped meanwhile.
     pub stall_max: Nanos,
+    /// When that was over.
+    pub stall_ended: Nanos,
 }
 
 /// Runs a shard on a driver until its phase is done. A runtime that owns its loop replaces this
@@ -35,7 +37,10 @@ pub fn drive<D: Driver, C: Clock>(
         let turn = driver.turn(deadline, shard)?;
         pace.turns += 1;
         pace.waited += turn.waited;
-        pace.stall_max = pace.stall_max.max((turn.reaped - reaped) - turn.waited);
+        let stretch = (turn.reaped - reaped) - turn.waited;
+        if stretch > pace.stall_max {
+            (pace.stall_max, pace.stall_ended) = (stretch, reaped + stretch);
+        }
         reaped = turn.reaped;
     }
 }

@@ -131,6 +131,7 @@ struct Facts {
     events_at_stop: Option<u32>,
     pool_wait: Nanos,
     cap_wait: Nanos,
+    send: Option<Nanos>,
     retries: u32,
 }
 
@@ -143,6 +144,7 @@ fn slot_facts(slot: &Slot, requests: &Requests, can_count: bool) -> Facts {
         events_at_stop: slot.events_at_stop,
         pool_wait: slot.pool_wait,
         cap_wait: slot.cap_wait,
+        send: slot.send,
         retries: slot.retries,
     }
 }
@@ -174,6 +176,8 @@ fn finished(exchange: &Exchange, facts: Facts, outcome: Outcome) -> Finished<'_>
         received_bytes: answer.received_bytes,
         pool_wait: facts.pool_wait,
         cap_wait: facts.cap_wait,
+        // A send that was dropped with its connection is told like one that was done.
+        send: facts.send.filter(|_| answer.first_byte.is_some()),
         retries: facts.retries,
         ..Finished::new(facts.phase, fate, answer.streamed)
     }

@@ -258,6 +258,9 @@ where
     } else {
         Phase::Measured
     };
+    if !warms_up {
+        control.at_edge(k);
+    }
     let started = gate.common_start(first);
     control.start(started);
     let warmed = set_up.and_then(|mut driver| {
@@ -268,13 +271,16 @@ where
         Ok(driver)
     });
     let measured = if warms_up {
+        control.at_edge(k);
         gate.common_start(Phase::Measured)
     } else {
         started
     };
     let mut driver = warmed?;
     shard.begin_measured(measured, span)?;
-    finish(&mut driver, shard, core, control, [started, measured])
+    let output = finish(&mut driver, shard, core, control, [started, measured]);
+    control.at_edge(k);
+    output
 }
 
 /// Drives a shard to the end of its last phase, which began at `measured`, and accounts for it.

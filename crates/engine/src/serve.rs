@@ -62,7 +62,10 @@ where
     let (core, driver) = settle(plan, k, control, make_driver);
     let mut driver = driver?;
     feed.bell().wakes_by(driver.waker());
+    control.at_edge(k);
     let started = MonotonicClock.now();
     shard.begin_fed(started, feed);
-    finish(&mut driver, shard, core, control, [started, started])
+    let output = finish(&mut driver, shard, core, control, [started, started]);
+    control.at_edge(k);
+    output
 }

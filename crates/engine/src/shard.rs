@@ -507,6 +507,7 @@ impl Shard {
         slot.started = false;
         slot.connection = None;
         slot.connected = None;
+        slot.send = None;
         slot.waiting_since = now;
         slot.pool_wait = Nanos::ZERO;
         slot.events_at_stop = None;

@@ -171,9 +171,21 @@ impl Sink for Shard {
     }
 
     #[inline]
-    fn sent(&mut self, _: &mut Commands, token: Token, head: Vec<u8>, _: Nanos) {
+    fn sent(&mut self, _: &mut Commands, token: Token, head: Vec<u8>, at: Nanos) {
         // Also of a connection that has moved on: the buffer belongs to the place.
-        self.connections[token.index as usize].head = head;
+        let connection = &mut self.connections[token.index as usize];
+        connection.head = head;
+        if connection.state != State::Busy || connection.generation != token.generation {
+            return;
+        }
+        let Some(slot_index) = connection.slot else {
+            return;
+        };
+        let slot = &mut self.slots[slot_index as usize];
+        // The submission of a second attempt is not known.
+        if let (Some(submitted), 0) = (slot.timeline.submitted, slot.retries) {
+            slot.send.get_or_insert(at - submitted);
+        }
     }
 
     #[inline]

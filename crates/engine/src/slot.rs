@@ -34,6 +34,8 @@ pub(crate) struct Slot {
     pub(crate) connection: Option<u32>,
     /// When the connection that was set up for it was up.
     pub(crate) connected: Option<Nanos>,
+    /// From submitting it to the driver's word that the kernel took it.
+    pub(crate) send: Option<Nanos>,
     /// When the request began to wait for a connection.
     pub(crate) waiting_since: Nanos,
     pub(crate) pool_wait: Nanos,
@@ -73,6 +75,7 @@ impl Slot {
             started: false,
             connection: None,
             connected: None,
+            send: None,
             waiting_since: Nanos::ZERO,
             pool_wait: Nanos::ZERO,
             cap_wait: Nanos::ZERO,

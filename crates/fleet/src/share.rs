@@ -154,6 +154,8 @@ impl ShardShare {
                 turns: self.turns,
                 waited: Nanos(self.waited_ns),
                 stall_max: Nanos(self.stall_max_ns),
+                // Why it stood still only its own process could tell.
+                stall_ended: Nanos::ZERO,
             },
             counters: Counters {
                 turns: self.driver_turns,

@@ -10,7 +10,7 @@ use crate::outputs::{Outputs, share};
 use crate::throughput::{Window, prorate};
 use crate::{
     Distribution, Fate, Finished, GapLog, GapPool, Goodput, Metric, Percentile, Phase, Recount,
-    Slo, Stopped, Tally, Throughput, Uncounted, Volume,
+    Slo, Stopped, Tally, Throughput, Trend, Uncounted, Volume,
 };
 
 /// Requests by how they ended. At every moment
@@ -87,6 +87,8 @@ pub struct Collector {
     input_counted: u64,
     /// Of requests whose output tokens are as well known as they will be.
     outputs: Outputs,
+    /// How the latency of successes went with their scheduled time.
+    latency_trend: Trend,
     /// Of those whose output tokens are counted after the run: by their events.
     uncounted: Option<Box<Outputs>>,
     errors: Tally,
@@ -98,7 +100,7 @@ pub struct Collector {
     concurrency: Concurrency,
 }
 
-const PLACES: usize = 11;
+const PLACES: usize = 12;
 
 /// Where a metric's distribution lies; ITL and ICL are made from the gaps, and TPOT is with the
 /// outputs.
@@ -115,6 +117,7 @@ const fn place(metric: Metric) -> Option<usize> {
         Metric::CapWait => 8,
         Metric::HarnessDelay => 9,
         Metric::StampWidth => 10,
+        Metric::Send => 11,
         Metric::Itl | Metric::Icl | Metric::Tpot => return None,
     })
 }
@@ -136,6 +139,7 @@ impl Collector {
             input_tokens: 0,
             input_counted: 0,
             outputs: Outputs::default(),
+            latency_trend: Trend::default(),
             uncounted: None,
             errors: Tally::default(),
             finish_reasons: Tally::default(),
@@ -288,6 +292,7 @@ impl Collector {
             timeline,
             pool_wait,
             cap_wait,
+            send,
             ..
         } = finished;
         // Waiting for the cap was asked for: it has a name of its own.
@@ -295,6 +300,7 @@ impl Collector {
             .record(timeline.schedule_lag() - *cap_wait);
         self.at(Metric::PoolWait).record(*pool_wait);
         self.at(Metric::CapWait).record(*cap_wait);
+        self.sample(Metric::Send, *send);
         self.cap_waited += u64::from(*cap_wait > Nanos::ZERO);
         let in_window = timeline
             .submitted
@@ -313,7 +319,11 @@ impl Collector {
         let Finished {
             timeline, streamed, ..
         } = finished;
-        self.sample(Metric::Latency, timeline.latency(*streamed));
+        let latency = timeline.latency(*streamed);
+        self.sample(Metric::Latency, latency);
+        if let (Some(latency), Some(start)) = (latency, self.window.start) {
+            self.latency_trend.add(timeline.scheduled - start, latency);
+        }
         self.sample(
             Metric::LatencyFromSchedule,
             timeline.latency_from_schedule(*streamed),
@@ -381,6 +391,7 @@ impl Collector {
         self.input_tokens += other.input_tokens;
         self.input_counted += other.input_counted;
         self.outputs.merge(&other.outputs);
+        self.latency_trend.merge(&other.latency_trend);
         if let Some(uncounted) = &other.uncounted {
             self.uncounted.get_or_insert_default().merge(uncounted);
         }
@@ -509,6 +520,12 @@ impl Collector {
     #[must_use]
     pub fn received_bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// How the latency of successes went with their scheduled time.
+    #[must_use]
+    pub fn latency_trend(&self) -> &Trend {
+        &self.latency_trend
     }
 
     /// Measured requests that waited under a rate's concurrency cap.

@@ -74,6 +74,9 @@ pub struct Finished<'a> {
     pub pool_wait: Nanos,
     /// How long it waited, due, under a rate's concurrency cap.
     pub cap_wait: Nanos,
+    /// How long handing it to the kernel took; `None` where that was not told. See
+    /// [`crate::Metric::Send`].
+    pub send: Option<Nanos>,
     /// How often it was sent again (a reused idle connection that the server had closed).
     pub retries: u32,
 }
@@ -99,6 +102,7 @@ impl Finished<'_> {
             received_bytes: 0,
             pool_wait: Nanos::ZERO,
             cap_wait: Nanos::ZERO,
+            send: None,
             retries: 0,
         }
     }

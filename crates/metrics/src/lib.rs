@@ -64,6 +64,7 @@ mod slo;
 mod tally;
 mod throughput;
 mod timeline;
+mod trend;
 pub mod verdict;
 
 pub use collector::{Arrived, Collector, Counts, Tokens, TokensBySource};
@@ -78,3 +79,4 @@ pub use slo::{Slo, SloError};
 pub use tally::Tally;
 pub use throughput::{Stopped, Throughput, Volume};
 pub use timeline::Timeline;
+pub use trend::{Growth, Trend};

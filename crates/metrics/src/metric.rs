@@ -35,6 +35,10 @@ pub enum Metric {
     PoolWait,
     /// The wait under a rate's concurrency cap, of every measured request.
     CapWait,
+    /// From the clock reading just before a request's bytes were handed over to the driver's word that the
+    /// kernel took them, of every measured request that was answered at the first attempt. Part of TTFT; an
+    /// upper bound, since the word is heard when the shard looks next.
+    Send,
     /// Per content event: taken from the driver - arrived.
     HarnessDelay,
     /// Per content event: how much earlier than its stamp it may have come, because the events of a
@@ -44,7 +48,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order of a report.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Latency,
         Self::LatencyFromSchedule,
         Self::Ttft,
@@ -57,6 +61,7 @@ impl Metric {
         Self::ScheduleLag,
         Self::PoolWait,
         Self::CapWait,
+        Self::Send,
         Self::HarnessDelay,
         Self::StampWidth,
     ];
@@ -89,6 +94,7 @@ impl Metric {
             Self::ScheduleLag => "schedule_lag",
             Self::PoolWait => "pool_wait",
             Self::CapWait => "cap_wait",
+            Self::Send => "send",
             Self::HarnessDelay => "harness_delay",
             Self::StampWidth => "stamp_width",
         }

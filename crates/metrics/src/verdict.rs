@@ -15,7 +15,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use ending::Ending;
-pub use evidence::{BelowFloor, Evidence, Exhausted, Load, Resource, ShardLoad};
+pub use evidence::{BelowFloor, Evidence, Exhausted, Load, Resource, ShardLoad, StallCause};
 pub use limits::{LimitsError, VerdictLimits};
 pub use reason::{Code, Reason, Unit};
 
@@ -78,6 +78,9 @@ pub fn judge(evidence: &Evidence, limits: &VerdictLimits) -> Verdict {
 /// that wait under the cap of a rate, because the server has not answered the earlier ones (the wait
 /// then also shows as lag and as requests not sent); a load that was not reached because the server
 /// took no connections; and a moment's delay in a run too short to be judged.
+///
+/// A rate limits by itself as long as latency does not grow from the first request to the last: where it
+/// does while the client is at no limit of its own, the server does not keep up.
 fn limited_by(evidence: &Evidence, limits: &VerdictLimits, reasons: &[Reason]) -> LimitedBy {
     let found = |of: &dyn Fn(Code) -> bool| reasons.iter().any(|reason| of(reason.code));
     let capped = found(&|code| code == Code::Capped);
@@ -96,7 +99,7 @@ fn limited_by(evidence: &Evidence, limits: &VerdictLimits, reasons: &[Reason]) -
         LimitedBy::None
     } else if found(&|code| matches!(code, Code::Errors | Code::Censored)) {
         LimitedBy::Server
-    } else if matches!(evidence.load, Load::Timed { .. }) {
+    } else if matches!(evidence.load, Load::Timed { .. }) && !evidence.is_falling_behind(limits) {
         LimitedBy::Load
     } else {
         LimitedBy::Server

@@ -36,6 +36,7 @@ pub use build::Context;
 pub use environment::{Environment, RunClock};
 pub use file::{REPORT, ReportError, read_json, write_json, write_whole};
 pub use report::{
-    Harness, Headroom, LoadFigures, LoadKind, Program, RecordFigures, Report, SCHEMA, ShardFigures,
-    TargetFigures, TokenFigures, WorkerFigures, WorkerRecords, WorkerStatus,
+    Harness, Headroom, LittlesLaw, LoadFigures, LoadKind, Program, RecordFigures, Report, SCHEMA,
+    ShardFigures, StallFigures, TargetFigures, TokenFigures, WorkerFigures, WorkerRecords,
+    WorkerStatus,
 };

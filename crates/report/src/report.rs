@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ridgeline_metrics::verdict::Verdict;
-use ridgeline_metrics::{Counts, Goodput, Metric, Summary, Throughput, TokensBySource};
+use ridgeline_metrics::{Counts, Goodput, Growth, Metric, Summary, Throughput, TokensBySource};
+use ridgeline_telemetry::{Cause, MachineFigures, ThreadFigures};
 use serde::{Deserialize, Serialize};
 
 use crate::Environment;
@@ -109,6 +110,35 @@ pub enum LoadKind {
     Offline,
 }
 
+/// Little's law, N = X R: what is in flight is what is finished a second times what each takes. Where both
+/// sides differ, the run was not in a steady state for most of its time (its start or end weighs, latency
+/// grew), or requests failed, or something held them beside the server.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LittlesLaw {
+    /// N: requests in flight, time-weighted.
+    pub in_flight: f64,
+    /// X: successes a second.
+    pub requests_per_s: f64,
+    /// R: their mean latency, ns.
+    pub latency_mean_ns: f64,
+    /// N / (X R).
+    pub ratio: f64,
+}
+
+impl LittlesLaw {
+    /// Of a run with successes; `None` where a side is nothing.
+    #[must_use]
+    pub fn of(in_flight: f64, requests_per_s: f64, latency_mean_ns: f64) -> Option<Self> {
+        let product = requests_per_s * latency_mean_ns / 1e9;
+        (in_flight > 0.0 && product > 0.0).then(|| Self {
+            in_flight,
+            requests_per_s,
+            latency_mean_ns,
+            ratio: in_flight / product,
+        })
+    }
+}
+
 /// The load: asked for and reached. Rates are requests per second of the measured phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadFigures {
@@ -150,6 +180,12 @@ pub struct LoadFigures {
     pub pool_wait_ns: Option<Summary>,
     /// See [`Metric::CapWait`].
     pub cap_wait_ns: Option<Summary>,
+    /// Whether the load agrees with itself; `None` without successes.
+    #[serde(default)]
+    pub littles_law: Option<LittlesLaw>,
+    /// How the latency of successes went from the first request to the last; `None` of too few.
+    #[serde(default)]
+    pub latency_growth: Option<Growth>,
     /// The warm-up, which is in none of the other figures.
     pub warmup: Counts,
 }
@@ -192,6 +228,9 @@ pub struct Harness {
     pub harness_delay_ns: Option<Summary>,
     /// See [`Metric::StampWidth`].
     pub stamp_width_ns: Option<Summary>,
+    /// See [`Metric::Send`].
+    #[serde(default)]
+    pub send_ns: Option<Summary>,
     /// Heads of cut events that were copied.
     pub carry_copies: u64,
     /// Gaps pooled before their request was known to succeed, for want of memory.
@@ -210,6 +249,12 @@ pub struct Harness {
     /// that.
     #[serde(default)]
     pub headroom: Option<Headroom>,
+    /// What the kernel says of the machine; `None` when nobody looked.
+    #[serde(default)]
+    pub machine: Option<MachineFigures>,
+    /// What a reader should know of how the client and the server fared, in plain words.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// How near a run came to the ceilings of a client on its machine, as `ridgeline roofline` measured them.
@@ -270,6 +315,25 @@ pub struct ShardFigures {
     pub stamps_discarded: u64,
     /// The largest error of the map from the kernel's stamps to the run's clock.
     pub stamp_error_max_ns: u64,
+    /// What the kernel says of its thread; `None` when nobody looked.
+    #[serde(default)]
+    pub thread: Option<ThreadFigures>,
+    /// The longest stretch without taking completions; `None` when nobody looked.
+    #[serde(default)]
+    pub stall: Option<StallFigures>,
+}
+
+/// The longest stretch in which a shard took no completions, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StallFigures {
+    /// When it ended, ns from the start of the run.
+    pub end_ns: u64,
+    /// How long it was.
+    pub length_ns: u64,
+    /// Why, by the kernel's accounts of the time around it.
+    pub cause: Cause,
+    /// The same in words.
+    pub words: String,
 }
 
 /// How a worker's part in a run ended.
@@ -374,6 +438,7 @@ impl Report {
             Metric::CapWait => &self.load.cap_wait_ns,
             Metric::HarnessDelay => &self.harness.harness_delay_ns,
             Metric::StampWidth => &self.harness.stamp_width_ns,
+            Metric::Send => &self.harness.send_ns,
         }
         .as_ref()
     }
@@ -390,14 +455,16 @@ impl Report {
             Metric::Ttfo => differs(Metric::Ttfo, Metric::Ttft),
             Metric::Icl => differs(Metric::Icl, Metric::Itl),
             Metric::TtftFromSchedule | Metric::LatencyFromSchedule => open && found(*metric),
-            Metric::Connect | Metric::ScheduleLag | Metric::HarnessDelay => found(*metric),
+            Metric::Connect | Metric::ScheduleLag | Metric::Send | Metric::HarnessDelay => {
+                found(*metric)
+            }
             Metric::PoolWait | Metric::CapWait | Metric::StampWidth => waited(*metric),
         };
         ROWS.into_iter().filter(shown).collect()
     }
 }
 
-const ROWS: [Metric; 14] = [
+const ROWS: [Metric; 15] = [
     Metric::Ttft,
     Metric::TtftFromSchedule,
     Metric::Ttfo,
@@ -410,6 +477,7 @@ const ROWS: [Metric; 14] = [
     Metric::ScheduleLag,
     Metric::PoolWait,
     Metric::CapWait,
+    Metric::Send,
     Metric::HarnessDelay,
     Metric::StampWidth,
 ];

@@ -224,6 +224,7 @@ fn result(collector: Collector, recipe: &Recipe, end: Nanos) -> RunResult {
                 turns: 30_000,
                 waited: Nanos::from_millis(9_600),
                 stall_max: Nanos::from_micros(310),
+                stall_ended: START + Nanos::from_secs(4),
             },
             counters: Counters::default(),
             reads: events / 2,
@@ -254,6 +255,7 @@ pub(crate) fn context(plan: &Plan) -> Context<'_> {
         tokens_note: None,
         shared_core: false,
         workers: Vec::new(),
+        watched: None,
         limits: VerdictLimits::default(),
     }
 }

@@ -1,7 +1,10 @@
 use ridgeline_clock::Nanos;
 
 use super::VerdictLimits;
-use crate::{Arrived, Collector, Counts, Metric, Percentile, Phase};
+use crate::{Arrived, Collector, Counts, Growth, Metric, Percentile, Phase};
+
+/// A line that explains less of the latencies' variance is none: they vary for other reasons.
+const GROWTH_EXPLAINED_MIN: f64 = 0.5;
 
 /// What drives the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +42,17 @@ pub struct Exhausted {
     pub times: u64,
 }
 
+/// Why a shard stood still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StallCause {
+    /// In words, to go after a colon.
+    pub words: String,
+    /// What to do about it, if that is more than to keep other work away.
+    pub remedy: Option<&'static str>,
+}
+
 /// How one shard fared.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ShardLoad {
     /// The core it was pinned to, if any.
     pub core: Option<u32>,
@@ -49,6 +61,8 @@ pub struct ShardLoad {
     pub busy_fraction: f64,
     /// The longest it went without taking completions.
     pub longest_stall: Nanos,
+    /// Why, where that is known.
+    pub stall_cause: Option<StallCause>,
 }
 
 /// A percentile that is printed although too few samples stand behind it.
@@ -109,6 +123,10 @@ pub struct Evidence {
     pub harness_delay_p99: Option<Nanos>,
     /// The 99th percentile of the stamps' width.
     pub stamp_width_p99: Option<Nanos>,
+    /// The 99th percentile of how long handing a request to the kernel took.
+    pub send_p99: Option<Nanos>,
+    /// How the latency went from the first request to the last.
+    pub latency_growth: Option<Growth>,
     /// The concurrency that was asked for; 0 when none was.
     pub concurrency_asked: u64,
     /// The effective concurrency.
@@ -162,6 +180,8 @@ impl Evidence {
             itl_typical,
             harness_delay_p99: p99(Metric::HarnessDelay),
             stamp_width_p99: p99(Metric::StampWidth),
+            send_p99: p99(Metric::Send),
+            latency_growth: collector.latency_trend().growth(),
             concurrency_asked: collector.target_concurrency(),
             concurrency_effective: collector.effective_concurrency(),
             cap_waited: collector.cap_waited(),
@@ -217,6 +237,15 @@ impl Evidence {
     pub(super) fn is_refused(&self, limits: &VerdictLimits) -> bool {
         let finished = self.counts.completed + self.counts.failed;
         self.unsent_failures as f64 > limits.error_rate * finished as f64
+    }
+
+    /// Whether latency grew with every request, as where more are sent than can be served.
+    #[must_use]
+    pub fn is_falling_behind(&self, limits: &VerdictLimits) -> bool {
+        self.latency_growth.is_some_and(|growth| {
+            growth.ratio() > 1.0 + limits.latency_growth_share
+                && growth.explained > GROWTH_EXPLAINED_MIN
+        })
     }
 
     /// Whether every shard had time to spare: what was read late then waited for a core that

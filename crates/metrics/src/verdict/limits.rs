@@ -30,6 +30,12 @@ pub struct VerdictLimits {
     /// Streams: p99 of the harness delay and of the stamps' width, as a share of the median TTFT or
     /// ITL, whichever is less (0.05).
     pub harness_delay_share: f64,
+    /// The 99th percentile of how long handing a request to the kernel takes, ns (1 ms) or
+    /// `harness_delay_share` of the median TTFT, whichever is more.
+    pub send_p99_ns: u64,
+    /// Timed loads: how much longer the last request may take than the first, as a share, before the
+    /// server counts as falling behind (0.5).
+    pub latency_growth_share: f64,
     /// How busy a shard may be, 0 to 1 (0.9).
     pub busy_fraction: f64,
     /// The longest that a shard may stand still, ns (5 ms).
@@ -63,6 +69,8 @@ impl Default for VerdictLimits {
             concurrency_share: 0.95,
             capped_share: 0.01,
             harness_delay_share: 0.05,
+            send_p99_ns: Nanos::from_millis(1).0,
+            latency_growth_share: 0.5,
             busy_fraction: 0.9,
             stall_ns: Nanos::from_millis(5).0,
             error_rate: 0.01,
@@ -97,6 +105,7 @@ impl VerdictLimits {
             ("concurrency_share", self.concurrency_share),
             ("capped_share", self.capped_share),
             ("harness_delay_share", self.harness_delay_share),
+            ("latency_growth_share", self.latency_growth_share),
             ("busy_fraction", self.busy_fraction),
             ("error_rate", self.error_rate),
             ("max_error_rate", self.max_error_rate.unwrap_or(0.0)),

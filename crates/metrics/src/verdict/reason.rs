@@ -22,6 +22,8 @@ pub enum Code {
     Capped,
     /// Streams: how late, or how vaguely, events were stamped.
     HarnessDelay,
+    /// Handing requests to the kernel took long.
+    Send,
     /// A shard had hardly any idle time.
     Busy,
     /// A shard stood still for long.
@@ -48,6 +50,7 @@ impl Code {
         match self {
             Self::Concurrency
             | Self::HarnessDelay
+            | Self::Send
             | Self::Busy
             | Self::Stall
             | Self::Resources
@@ -68,7 +71,7 @@ impl Code {
 
     /// Whether one moment of the run is enough for it.
     pub(super) fn is_of_a_moment(self) -> bool {
-        matches!(self, Self::HarnessDelay | Self::Stall)
+        matches!(self, Self::HarnessDelay | Self::Send | Self::Stall)
     }
 
     /// Whether it says that the load was not reached, as it also is when the endpoint takes no

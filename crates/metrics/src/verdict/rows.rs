@@ -8,7 +8,7 @@ use super::{
 pub(super) type Row = fn(&Evidence, &VerdictLimits) -> Option<Reason>;
 
 /// The table, in the order of a report.
-pub(super) const ROWS: [Row; 18] = [
+pub(super) const ROWS: [Row; 19] = [
     rate,
     lag_median,
     lag_share,
@@ -17,6 +17,7 @@ pub(super) const ROWS: [Row; 18] = [
     concurrency,
     capped,
     harness_delay,
+    send,
     busy,
     stall,
     resources,
@@ -193,6 +194,24 @@ fn harness_delay(evidence: &Evidence, limits: &VerdictLimits) -> Option<Reason> 
     })
 }
 
+fn send(evidence: &Evidence, limits: &VerdictLimits) -> Option<Reason> {
+    let send = evidence.send_p99?;
+    let limit = evidence
+        .of_response(limits.harness_delay_share)
+        .max(Nanos(limits.send_p99_ns));
+    (send > limit).then(|| Reason {
+        message: format!("1 % of the requests took over {send} to hand to the kernel"),
+        remedy: if evidence.is_idle() {
+            format!("{KEEP_OFF}; TTFT holds that time")
+        } else {
+            "give the client more cores (--cores) so that fewer requests are sent at once, or lower \
+             the load; TTFT holds that time"
+                .to_owned()
+        },
+        ..span(Code::Send, Status::Degraded, send, limit)
+    })
+}
+
 fn busy(evidence: &Evidence, limits: &VerdictLimits) -> Option<Reason> {
     let by_busy = |a: &&ShardLoad, b: &&ShardLoad| a.busy_fraction.total_cmp(&b.busy_fraction);
     let shard = evidence.shards.iter().max_by(by_busy)?;
@@ -219,9 +238,14 @@ fn stall(evidence: &Evidence, limits: &VerdictLimits) -> Option<Reason> {
         .iter()
         .max_by_key(|shard| shard.longest_stall)?;
     let (stall, limit) = (shard.longest_stall, Nanos(limits.stall_ns));
+    let cause = shard.stall_cause.as_ref();
+    let why = cause.map_or_else(String::new, |cause| format!(": {}", cause.words));
     (stall > limit).then(|| Reason {
-        message: format!("the shard{} stood still for {stall}", core(shard)),
-        remedy: KEEP_OFF.to_owned(),
+        message: format!("the shard{} stood still for {stall}{why}", core(shard)),
+        remedy: cause
+            .and_then(|cause| cause.remedy)
+            .unwrap_or(KEEP_OFF)
+            .to_owned(),
         ..span(Code::Stall, Status::Degraded, stall, limit)
     })
 }

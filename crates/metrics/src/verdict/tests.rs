@@ -32,6 +32,8 @@ fn sound(load: Load) -> Evidence {
         itl_typical: Some(ms(10)),
         harness_delay_p99: Some(Nanos(20_000)),
         stamp_width_p99: Some(Nanos(0)),
+        send_p99: Some(Nanos(30_000)),
+        latency_growth: None,
         concurrency_asked: 100,
         concurrency_effective: 99.9,
         cap_waited: 0,
@@ -40,6 +42,7 @@ fn sound(load: Load) -> Evidence {
             core: Some(1),
             busy_fraction: 0.5,
             longest_stall: ms(1),
+            stall_cause: None,
         }],
         exhausted: vec![],
         shared_core: false,
@@ -132,7 +135,7 @@ fn load_cases() -> Vec<Case> {
 }
 
 fn client_cases() -> Vec<Case> {
-    use Code::{Busy, HarnessDelay, Resources, SharedCore, Stall, Workers};
+    use Code::{Busy, HarnessDelay, Resources, Send, SharedCore, Stall, Workers};
     use Load::{Closed, Offline};
     use Status::{Degraded, Invalid};
     vec![
@@ -146,6 +149,15 @@ fn client_cases() -> Vec<Case> {
         case(Closed, HarnessDelay, Degraded, |e, past| {
             e.response_median = Some(Nanos(4 * MS));
             e.harness_delay_p99 = Some(Nanos(MS / 5 + u64::from(past)));
+        }),
+        // 5 % of a TTFT of 100 ms, then the floor of 1 ms.
+        case(Closed, Send, Degraded, |e, past| {
+            e.send_p99 = Some(Nanos(5 * MS + u64::from(past)));
+        }),
+        case(TIMED, Send, Degraded, |e, past| {
+            (e.streamed, e.response_median) = (false, Some(Nanos(MS / 10)));
+            (e.lag_p99, e.itl_typical) = (None, None);
+            e.send_p99 = Some(Nanos(MS + u64::from(past)));
         }),
         case(Closed, Busy, Degraded, |e, past| {
             e.shards[0].busy_fraction = if past { 0.900_1 } else { 0.9 };
@@ -329,6 +341,37 @@ fn what_limited_a_run_is_named() {
 }
 
 #[test]
+fn a_server_that_falls_behind_limits_a_rate() {
+    let grown = |last_ns, explained| {
+        let growth = Some(crate::Growth {
+            first_ns: 1e8,
+            last_ns,
+            explained,
+        });
+        move |e: &mut Evidence| e.latency_growth = growth
+    };
+    let limited = |load, change: &dyn Fn(&mut Evidence)| {
+        let mut evidence = sound(load);
+        change(&mut evidence);
+        let verdict = judge(&evidence, &VerdictLimits::default());
+        (verdict.status, verdict.limited_by)
+    };
+    let (valid, degraded) = (Status::Valid, Status::Degraded);
+    assert_eq!(limited(TIMED, &grown(1.4e8, 1.0)), (valid, LimitedBy::Load));
+    assert_eq!(
+        limited(TIMED, &grown(1.6e8, 0.9)),
+        (valid, LimitedBy::Server)
+    );
+    assert_eq!(limited(TIMED, &grown(1.6e8, 0.4)), (valid, LimitedBy::Load));
+    // A client that is at its own limit is not to blame the server.
+    let busy = |e: &mut Evidence| {
+        grown(9e8, 1.0)(e);
+        e.shards[0].busy_fraction = 0.99;
+    };
+    assert_eq!(limited(TIMED, &busy), (degraded, LimitedBy::Client));
+}
+
+#[test]
 fn a_server_that_takes_no_connections_is_what_limits() {
     for load in [TIMED, Load::Closed] {
         let mut evidence = sound(load);
@@ -399,6 +442,37 @@ fn an_idle_client_is_not_told_to_take_more_cores() {
     assert!(remedy(&evidence).starts_with("give the client more cores"));
     evidence.shards[0].busy_fraction = 0.03;
     assert!(remedy(&evidence).starts_with("something else ran on its core"));
+}
+
+#[test]
+fn a_stall_whose_cause_is_known_is_said_with_it() {
+    let mut evidence = sound(Load::Closed);
+    evidence.shards[0].longest_stall = Nanos(71 * MS);
+    let reason = |evidence: &Evidence| {
+        let verdict = judge(evidence, &VerdictLimits::default());
+        verdict.reasons[0].clone()
+    };
+    let unknown = reason(&evidence);
+    assert_eq!(
+        unknown.message,
+        "the shard on core 1 stood still for 71.0 ms"
+    );
+    assert!(unknown.remedy.starts_with("something else ran on its core"));
+    let mut cause = StallCause {
+        words: "its cgroup was throttled for 80.0 ms".to_owned(),
+        remedy: Some("give its cgroup a larger quota"),
+    };
+    evidence.shards[0].stall_cause = Some(cause.clone());
+    let known = reason(&evidence);
+    assert!(
+        known
+            .message
+            .ends_with("71.0 ms: its cgroup was throttled for 80.0 ms")
+    );
+    assert_eq!(known.remedy, "give its cgroup a larger quota");
+    cause.remedy = None;
+    evidence.shards[0].stall_cause = Some(cause);
+    assert_eq!(reason(&evidence).remedy, unknown.remedy);
 }
 
 #[test]

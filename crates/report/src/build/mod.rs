@@ -1,3 +1,6 @@
+mod notes;
+mod watched;
+
 use std::collections::BTreeMap;
 
 use ridgeline_clock::Nanos;
@@ -8,12 +11,13 @@ use ridgeline_metrics::verdict::{
 };
 use ridgeline_metrics::{Arrived, Collector, Metric, Percentile, Phase, Throughput, Volume};
 use ridgeline_schedule::{Pattern, ScheduleSpec, Stage};
+use ridgeline_telemetry::Watched;
 use ridgeline_wire::openai::EndpointType;
 
 use crate::records::Written;
 use crate::report::{
-    Harness, LoadFigures, LoadKind, Program, RecordFigures, SCHEMA, ShardFigures, TargetFigures,
-    TokenFigures, WorkerFigures, WorkerStatus,
+    Harness, LittlesLaw, LoadFigures, LoadKind, Program, RecordFigures, SCHEMA, ShardFigures,
+    TargetFigures, TokenFigures, WorkerFigures, WorkerStatus,
 };
 use crate::{Environment, Report};
 
@@ -42,6 +46,8 @@ pub struct Context<'a> {
     pub shared_core: bool,
     /// The workers, of a run of several; else empty.
     pub workers: Vec<WorkerFigures>,
+    /// What was seen of the client's threads and its machine; `None` when nobody looked.
+    pub watched: Option<&'a Watched>,
     /// The limits of the verdict.
     pub limits: VerdictLimits,
 }
@@ -92,6 +98,7 @@ impl Report {
         };
         let evidence = evidence(run, context, &report.shown());
         report.verdict = judge(&evidence, &context.limits);
+        report.harness.notes = notes::notes(&report);
         report.exit_code = Ending::new(
             run.interrupted,
             &evidence,
@@ -164,6 +171,15 @@ fn load(run: &RunResult, plan: &Plan) -> LoadFigures {
         pool_wait_ns: summary(Metric::PoolWait),
         cap_wait_ns: summary(Metric::CapWait),
         warmup: collector.counts(Phase::Warmup),
+        littles_law: summary(Metric::Latency).and_then(|latency| {
+            let requests_per_s = throughput(run).requests_per_s;
+            LittlesLaw::of(
+                collector.effective_concurrency(),
+                requests_per_s,
+                latency.mean,
+            )
+        }),
+        latency_growth: collector.latency_trend().growth(),
     }
 }
 
@@ -258,10 +274,14 @@ fn harness(run: &RunResult, context: &Context<'_>) -> Harness {
         driver: context.environment.driver.clone(),
         rx_timestamps: context.plan.rx_timestamps,
         shared_core: context.shared_core,
-        shards: run.shards.iter().map(shard).collect(),
+        shards: (0..)
+            .zip(&run.shards)
+            .map(|(k, report)| watched::watched(k, report, run.started, context.watched))
+            .collect(),
         workers: context.workers.clone(),
         harness_delay_ns: collector.distribution(Metric::HarnessDelay).summary(),
         stamp_width_ns: collector.distribution(Metric::StampWidth).summary(),
+        send_ns: collector.distribution(Metric::Send).summary(),
         carry_copies: sum(|shard| shard.carry_copies),
         gaps_committed_early: collector.gaps_committed_early(),
         records_dropped: records_dropped(run, context),
@@ -275,6 +295,8 @@ fn harness(run: &RunResult, context: &Context<'_>) -> Harness {
         cpu_ns_per_event: ratio(cpu, events),
         events_per_read: ratio(events, sum(|shard| shard.reads)),
         headroom: None,
+        machine: context.watched.and_then(Watched::machine).cloned(),
+        notes: Vec::new(),
     }
 }
 
@@ -298,6 +320,8 @@ fn shard(shard: &ShardReport) -> ShardFigures {
         completions_overflowed: counters.completions_overflowed,
         stamps_discarded: counters.stamps_discarded,
         stamp_error_max_ns: counters.stamp_error_max.0,
+        thread: None,
+        stall: None,
     }
 }
 
@@ -325,13 +349,13 @@ fn evidence(run: &RunResult, context: &Context<'_>, shown: &[Metric]) -> Evidenc
             submitted: run.submitted_in_window,
             never_sent: run.never_sent,
         },
-        shards: run
-            .shards
-            .iter()
-            .map(|shard| ShardLoad {
+        shards: (0..)
+            .zip(&run.shards)
+            .map(|(k, shard)| ShardLoad {
                 core: shard.core.and_then(|core| u32::try_from(core).ok()),
                 busy_fraction: busy_fraction(shard, &run.shards, &context.workers),
                 longest_stall: shard.pace.stall_max,
+                stall_cause: watched::stall_cause(k, shard, context.watched),
             })
             .collect(),
         exhausted: exhausted(run),

@@ -49,7 +49,7 @@ const KEYS: &[(&str, &str)] = &[
         "/load",
         "kind arrival_pattern requested_rate scheduled_rate achieved_rate issued completed failed \
          cancelled never_sent retried concurrency effective_concurrency peak_concurrency \
-         duration_ns schedule_lag_ns pool_wait_ns cap_wait_ns warmup",
+         duration_ns schedule_lag_ns pool_wait_ns cap_wait_ns warmup littles_law latency_growth",
     ),
     (
         "/throughput",
@@ -66,15 +66,15 @@ const KEYS: &[(&str, &str)] = &[
     ("/tokens/source", "usage tokenizer events"),
     (
         "/harness",
-        "driver rx_timestamps shared_core shards harness_delay_ns stamp_width_ns carry_copies \
+        "driver rx_timestamps shared_core shards harness_delay_ns stamp_width_ns send_ns carry_copies \
          gaps_committed_early records_dropped records cpu_ns_per_request cpu_ns_per_event \
-         events_per_read headroom",
+         events_per_read headroom machine notes",
     ),
     (
         "/harness/shards/0",
         "worker core busy_fraction cpu_ns stall_max_ns turns completions reads events_per_read \
          connections_opened received_bytes sent_bytes carry_copies out_of_buffers \
-         completions_overflowed stamps_discarded stamp_error_max_ns",
+         completions_overflowed stamps_discarded stamp_error_max_ns thread stall",
     ),
 ];
 

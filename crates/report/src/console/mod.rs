@@ -1,6 +1,7 @@
 //! The report as a person reads it: the verdict first, then the load, the table of latencies, and
 //! what else there is to know, a line each.
 
+mod machine;
 mod table;
 pub mod text;
 mod truth;
@@ -9,8 +10,9 @@ mod workers;
 use ridgeline_clock::Nanos;
 use ridgeline_metrics::verdict::{LimitedBy, Reason, Status, Unit};
 use ridgeline_metrics::{Attainment, Goodput};
+use ridgeline_telemetry::Cause;
 
-use crate::{LoadFigures, LoadKind, Report};
+use crate::{LoadFigures, LoadKind, Report, StallFigures};
 use text::{bytes_per_s, clean, columns, count, mean, number, percent, shorten, span, wrap};
 pub use truth::truth;
 
@@ -156,6 +158,7 @@ fn load(page: &mut Page, report: &Report) {
         }
     };
     page.field("Load", &text);
+    machine::little(page, load.littles_law.as_ref());
 
     let mut text = format!(
         "{} issued: {} ok",
@@ -372,8 +375,13 @@ fn client(page: &mut Page, report: &Report) {
     if harness.shared_core {
         parts.push("shared with the server".to_owned());
     }
-    let stall = shards.iter().map(|shard| shard.stall_max_ns).max();
-    parts.extend(stall.map(|stall| format!("longest stall {}", Nanos(stall))));
+    let stalled = shards.iter().max_by_key(|shard| shard.stall_max_ns);
+    parts.extend(stalled.map(|shard| {
+        let known = |stall: &&StallFigures| stall.cause != Cause::Unknown;
+        let stall = shard.stall.as_ref().filter(known);
+        let why = stall.map_or_else(String::new, |stall| format!(" ({})", clean(&stall.words)));
+        format!("longest stall {}{why}", Nanos(shard.stall_max_ns))
+    }));
     parts.push(format!("{} carry copies", count(harness.carry_copies)));
     page.field("Client", &parts.join(", "));
     let mut parts = Vec::new();
@@ -393,6 +401,7 @@ fn client(page: &mut Page, report: &Report) {
     if !parts.is_empty() {
         page.more(&parts.join(", "));
     }
+    machine::machine(page, report);
     records(page, report);
 }
 

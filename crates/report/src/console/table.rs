@@ -129,6 +129,7 @@ fn name(metric: Metric, report: &Report) -> &'static str {
         Metric::CapWait => "Wait under cap",
         Metric::HarnessDelay => "Harness delay",
         Metric::StampWidth => "Stamp width",
+        Metric::Send => "Send",
     }
 }
 

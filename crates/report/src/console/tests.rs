@@ -86,6 +86,7 @@ VALID: limited by the server
 
 Endpoint    http://127.0.0.1:8000/v1/chat/completions, model mock, streamed
 Load        closed loop of 16 in flight, 16.0 effective; 10.0 s
+            Little's law: 16.0 in flight, X R = 100.0/s x 118 ms = 11.8
 Requests    1,000 issued: 1,000 ok, 0 failed, 0 cancelled
 
 Metric                       avg     min     max     p99     p90     p50     std
@@ -104,8 +105,45 @@ Tokens      128,000 in (128.0 each), 20,000 out (20.0 each), counted by server
 Finished by 881 length, 119 stop
 Client      uring, core 1 busy 3.40 %, longest stall 310 us, 12 carry copies
             CPU 340 us a request, 17.0 us an event, 2.00 events a read
+  ! 16.0 requests were in flight and not X R = 11.8 (Little's law): for much of
+    the run the load was not in a steady state, and a longer one would say more
 ";
     assert_eq!(page(&Recipe::default()), expected);
+}
+
+#[test]
+fn the_machine_and_the_cause_of_a_stall_are_said() {
+    let mut report = samples::report(&Recipe::default());
+    let core = |core, has_shard| ridgeline_telemetry::CoreFigures {
+        core,
+        has_shard,
+        foreign_busy_share: 0.021,
+        ..Default::default()
+    };
+    report.harness.machine = Some(ridgeline_telemetry::MachineFigures {
+        steal_share: Some(0.004),
+        cores: vec![core(0, false), core(1, true)],
+        throttled_ns: Some(0),
+        ..Default::default()
+    });
+    let mut stall = StallFigures {
+        end_ns: 1,
+        length_ns: 310_000,
+        cause: Cause::Scheduler,
+        words: "its thread waited".to_owned(),
+    };
+    report.harness.shards[0].stall = Some(stall.clone());
+    let page = render(&report, 120, false);
+    let line = "Machine     steal 0.40 %, others on core 1 2.10 %, throttled 0 s, no frequency governor to be \
+                seen\n";
+    assert!(page.contains(line), "{page}");
+    assert!(
+        page.contains("longest stall 310 us (its thread waited)"),
+        "{page}"
+    );
+    stall.cause = Cause::Unknown;
+    report.harness.shards[0].stall = Some(stall);
+    assert!(render(&report, 120, false).contains("longest stall 310 us, "));
 }
 
 #[test]
