@@ -45,6 +45,22 @@ impl Finished {
 /// # Errors
 /// When it can't be started, or takes longer: it is killed then.
 pub fn run(command: &mut Command, core: usize, limit: Nanos) -> io::Result<Finished> {
+    run_by(command, |command| spawn_pinned(command, core), limit)
+}
+
+/// The same of a program that places its own threads.
+///
+/// # Errors
+/// When it can't be started, or takes longer: it is killed then.
+pub fn run_anywhere(command: &mut Command, limit: Nanos) -> io::Result<Finished> {
+    run_by(command, spawn, limit)
+}
+
+fn run_by(
+    command: &mut Command,
+    spawn: impl Fn(&mut Command) -> io::Result<Child>,
+    limit: Nanos,
+) -> io::Result<Finished> {
     let mut stdout = tempfile::tempfile()?;
     let mut stderr = tempfile::tempfile()?;
     command
@@ -52,7 +68,7 @@ pub fn run(command: &mut Command, core: usize, limit: Nanos) -> io::Result<Finis
         .stdout(stdout.try_clone()?)
         .stderr(stderr.try_clone()?);
     let start = MonotonicClock.now();
-    let mut child = spawn_pinned(command, core)?;
+    let mut child = spawn(command)?;
     let in_time = ends_within(&child, limit);
     if !matches!(in_time, Ok(true)) {
         child.kill()?;
@@ -79,14 +95,18 @@ fn said(file: &mut File) -> io::Result<String> {
     Ok(text)
 }
 
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    command.spawn().map_err(|error| {
+        let program = command.get_program().display();
+        io::Error::other(format!("cannot start {program}: {error}"))
+    })
+}
+
 /// Starts the program from a thread that is kept to the core, so that every thread of it is.
 fn spawn_pinned(command: &mut Command, core: usize) -> io::Result<Child> {
     let spawning = |command: &mut Command| {
         machine::pin(core)?;
-        command.spawn().map_err(|error| {
-            let program = command.get_program().display();
-            io::Error::other(format!("cannot start {program}: {error}"))
-        })
+        spawn(command)
     };
     thread::scope(|scope| scope.spawn(|| spawning(command)).join())
         .map_err(|_| io::Error::other("the thread that starts a program panicked"))?

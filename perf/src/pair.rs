@@ -44,6 +44,16 @@ pub struct Truth {
     pub stamp_after_write: Spread,
     /// Reader's clock, when it has the bytes, after the same.
     pub read_after_write: Spread,
+    /// Two messages one after the other, both ways together by the kernel's stamps: what a TTFT is too long
+    /// by.
+    pub two_ways: Spread,
+    /// The same by the reader's clock.
+    pub two_ways_read: Spread,
+    /// How far the gap between two messages is from that between their writes, by the kernel's stamps: the
+    /// size of the difference.
+    pub gap_error: Spread,
+    /// The same by the reader's clock.
+    pub gap_error_read: Spread,
     /// How long a write took.
     pub write: Spread,
     /// The largest error of the map from wall clock to monotonic clock.
@@ -142,7 +152,7 @@ fn judge(
     let error = first.error.max(last.error) + drift;
     let bytes = message_bytes.max(16);
     let (mut at, mut outside) = (0, 0);
-    let (mut stamps, mut read_times) = (Vec::new(), Vec::new());
+    let (mut stamps, mut read_times, mut indices) = (Vec::new(), Vec::new(), Vec::new());
     for read in reads {
         let (index, whole) = (at / bytes, at % bytes == 0 && read.bytes == bytes);
         at += read.bytes;
@@ -153,12 +163,17 @@ fn judge(
         let stamp = wall - first.offset;
         stamps.push(signed(stamp, before));
         read_times.push(signed(read.read_at, before));
+        indices.push(index);
         outside += u64::from(stamp + error < before || stamp > after + error);
     }
     Truth {
         messages: writes.len() as u64,
         judged: stamps.len() as u64,
         outside,
+        two_ways: two_ways(&stamps),
+        two_ways_read: two_ways(&read_times),
+        gap_error: gap_error(&indices, &stamps),
+        gap_error_read: gap_error(&indices, &read_times),
         stamp_after_write: Spread::of(stamps),
         read_after_write: Spread::of(read_times),
         write: Spread::of(
@@ -169,6 +184,21 @@ fn judge(
         ),
         map_error_ns: error.0,
     }
+}
+
+fn two_ways(ways: &[i64]) -> Spread {
+    let (pairs, _) = ways.as_chunks::<2>();
+    Spread::of(pairs.iter().map(|[there, back]| there + back).collect())
+}
+
+/// Of messages that came one after the other, and whose ways are both known.
+fn gap_error(indices: &[usize], ways: &[i64]) -> Spread {
+    let messages: Vec<_> = indices.iter().zip(ways).collect();
+    let gaps = messages.windows(2).filter_map(|two| match two {
+        [(before, way), (after, next)] => (**after == **before + 1).then(|| (**next - **way).abs()),
+        _ => None,
+    });
+    Spread::of(gaps.collect())
 }
 
 #[cfg(test)]
@@ -208,8 +238,19 @@ mod tests {
             (4, 50)
         );
         assert_eq!(truth.read_after_write.max_ns, 60);
+        assert_eq!((truth.two_ways.count, truth.two_ways.max_ns), (1, 54));
+        assert_eq!(truth.two_ways_read.max_ns, 80);
+        // The two that are judged are not neighbours.
+        assert_eq!(truth.gap_error.count, 0);
         let slewed = judge(16, &writes, &reads, [bracket(1_000), bracket(1_040)]);
         assert_eq!((slewed.outside, slewed.map_error_ns), (0, 45));
+    }
+
+    #[test]
+    fn the_error_of_a_gap_is_the_difference_of_two_ways() {
+        let spread = gap_error(&[0, 1, 2, 5, 6], &[10, 14, 8, 100, 90]);
+        assert_eq!((spread.count, spread.min_ns, spread.max_ns), (3, 4, 10));
+        assert_eq!(gap_error(&[], &[]).count, 0);
     }
 
     #[test]

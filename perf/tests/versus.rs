@@ -102,6 +102,66 @@ fn a_report_in_the_output_folder_is_read() {
     );
 }
 
+/// A program that serves, loads and joins as ridgeline does, with errors that it was given.
+fn stand_in_of_all(folder: &Path) -> PathBuf {
+    let path = folder.join("ridgeline");
+    let script = r#"#!/bin/sh
+case "$1" in
+mock-server)
+    printf 'listening on http://127.0.0.1:9\n'
+    while read line; do :; done ;;
+report)
+    printf '{"ttft_error_ns":{"size_p50":7,"size_p99":8},"gap_error_ns":{"size_p50":9,"size_p99":10}}' \
+        > "$2/truth.json" ;;
+bench)
+    while [ $# -gt 1 ]; do [ "$1" = --output-dir ] && dir=$2; shift; done
+    mkdir "$dir"
+    printf '{"verdict":{"status":"valid"},"load":{"completed":5,"duration_ns":7}}' > "$dir/report.json" ;;
+esac
+"#;
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn times_are_compared_with_those_of_a_bare_pair() {
+    let folder = tempfile::tempdir().unwrap();
+    let ridgeline = stand_in_of_all(folder.path());
+    let flags = ["timing", "--rounds", "1", "--seconds", "1", "--rate", "200"];
+    let own = ["--ridgeline", ridgeline.to_str().unwrap()];
+    let value = json(&versus(&[&flags[..], &own].concat()));
+    assert_eq!(value["arms"], serde_json::json!(["bare-pair", "ridgeline"]));
+    let figures = value["figures"].as_array().unwrap();
+    let found: Vec<(&str, f64, bool)> = figures
+        .iter()
+        .map(|figure| {
+            let (measure, b) = (figure["measure"].as_str(), figure["b"].as_f64());
+            (measure.unwrap(), b.unwrap(), figure["bound"].is_null())
+        })
+        .collect();
+    let expected = [
+        ("ttft_error_p50_ns", 7.0, false),
+        ("ttft_error_p99_ns", 8.0, false),
+        ("gap_error_p50_ns", 9.0, false),
+        ("gap_error_p99_ns", 10.0, false),
+        ("ttft_read_error_p50_ns", 7.0, true),
+        ("ttft_read_error_p99_ns", 8.0, true),
+        ("gap_read_error_p50_ns", 9.0, true),
+        ("gap_read_error_p99_ns", 10.0, true),
+    ];
+    assert_eq!(found, expected);
+    assert!(
+        figures
+            .iter()
+            .all(|figure| figure["a"].as_f64() > Some(0.0))
+    );
+    assert_eq!(value["rounds"][0][1]["requests"], 5);
+    let output = versus(&["timing", "--share", "1.5"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--share must be above 0"));
+}
+
 /// A program that serves as `ridgeline mock-server` does, whatever it is told.
 fn stand_in_server(folder: &Path, flags: &str) -> PathBuf {
     let path = folder.join("ridgeline");

@@ -30,19 +30,23 @@ struct Args {
     /// Content events of a stream.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     events: u64,
-    /// Connections [default: 64; the open streams of B for memory: 9000, for lateness: 100].
+    /// Connections [default: 64; the open streams of B for memory: 9000, for lateness and timing: 100].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
     connections: Option<u32>,
     /// Kernel receive stamps in both arms.
     #[arg(long)]
     timestamps: bool,
-    /// Seconds of a run, for wrk, lag, lateness, nginx and endpoints-server.
+    /// Seconds of a run, for wrk, lag, lateness, timing, nginx and endpoints-server.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
     /// Requests per second for lag [default: a quarter of the measured ceiling], writes per second for
-    /// lateness [default: 200 a stream, at most 5000].
+    /// lateness [default: 200 a stream, at most 5000] and for timing [default: --share].
     #[arg(long)]
     rate: Option<f64>,
+    /// For timing: the share of the events per second that ridgeline reads of its mock server here, one a
+    /// write.
+    #[arg(long, default_value_t = 0.1)]
+    share: f64,
     /// The ridgeline program [default: the one beside this one].
     #[arg(long)]
     ridgeline: Option<PathBuf>,
@@ -72,6 +76,9 @@ fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         println!("{what}: skipped");
         return Ok(ExitCode::SUCCESS);
     }
+    if !(args.share > 0.0 && args.share <= 1.0) {
+        return Err("--share must be above 0 and at most 1".into());
+    }
     let own = std::env::current_exe()?;
     let programs = own
         .parent()
@@ -85,6 +92,7 @@ fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         timestamps: args.timestamps,
         seconds: args.seconds,
         rate: args.rate,
+        share: args.share,
         ridgeline: args
             .ridgeline
             .clone()

@@ -13,6 +13,7 @@ use crate::child::{self, Finished};
 use crate::client::Outcome;
 use crate::versus::Options;
 use crate::versus::programs::Programs;
+use crate::versus::timing::Timing;
 
 /// At its ceiling a client is its own limit, and ridgeline says so by this exit code.
 const INVALID: i32 = 3;
@@ -36,6 +37,9 @@ pub struct Sample {
     pub lag_p50_ns: Option<u64>,
     /// The 99th percentile of it.
     pub lag_p99_ns: Option<u64>,
+    /// How far its times are from the truth, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
     /// What the program thinks of its own result.
     pub verdict: Option<String>,
     /// `report.json` of ridgeline, for what else there is to know.

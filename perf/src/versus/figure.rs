@@ -3,6 +3,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::versus::arm::Sample;
+use crate::versus::timing::Errors;
 
 /// What of a sample is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -26,6 +27,22 @@ pub enum Measure {
     LagP99Ns,
     /// Largest resident set of the process.
     ResidentBytes,
+    /// The median error of TTFT, by kernel stamps.
+    TtftErrorP50Ns,
+    /// The 99th percentile of it.
+    TtftErrorP99Ns,
+    /// The median error of a gap, by kernel stamps.
+    GapErrorP50Ns,
+    /// The 99th percentile of it.
+    GapErrorP99Ns,
+    /// The four by the program's own clock.
+    TtftReadErrorP50Ns,
+    /// See there.
+    TtftReadErrorP99Ns,
+    /// See there.
+    GapReadErrorP50Ns,
+    /// See there.
+    GapReadErrorP99Ns,
 }
 
 impl Measure {
@@ -39,6 +56,8 @@ impl Measure {
         let seconds = sample.elapsed_ns.max(1) as f64 / 1e9;
         let cpu = sample.cpu_ns as f64;
         let lag = |lag: Option<u64>| lag.map_or(f64::NAN, |lag| lag as f64);
+        let stamped = |of: fn(&Errors) -> u64| lag(sample.timing.map(|t| of(&t.stamped)));
+        let read = |of: fn(&Errors) -> u64| lag(sample.timing.map(|t| of(&t.read)));
         match self {
             Self::CpuNsPerRequest | Self::CpuNsPerMessage => cpu / requests,
             Self::CpuNsPerEvent => cpu / requests / events.max(1) as f64,
@@ -47,6 +66,14 @@ impl Measure {
             Self::LagP50Ns => lag(sample.lag_p50_ns),
             Self::LagP99Ns => lag(sample.lag_p99_ns),
             Self::ResidentBytes => sample.resident_bytes_max as f64,
+            Self::TtftErrorP50Ns => stamped(|errors| errors.ttft_p50_ns),
+            Self::TtftErrorP99Ns => stamped(|errors| errors.ttft_p99_ns),
+            Self::GapErrorP50Ns => stamped(|errors| errors.gap_p50_ns),
+            Self::GapErrorP99Ns => stamped(|errors| errors.gap_p99_ns),
+            Self::TtftReadErrorP50Ns => read(|errors| errors.ttft_p50_ns),
+            Self::TtftReadErrorP99Ns => read(|errors| errors.ttft_p99_ns),
+            Self::GapReadErrorP50Ns => read(|errors| errors.gap_p50_ns),
+            Self::GapReadErrorP99Ns => read(|errors| errors.gap_p99_ns),
         }
     }
 }
@@ -179,7 +206,7 @@ impl fmt::Display for Figure {
         let name = serde_json::to_value(self.measure).map_err(|_| fmt::Error)?;
         let name = name.as_str().ok_or(fmt::Error)?.to_owned();
         let Self { a, b, value, .. } = self;
-        write!(f, "{name:<20}{a:>14.1}{b:>14.1}{value:>10.3}   ")?;
+        write!(f, "{name:<24}{a:>14.1}{b:>14.1}{value:>10.3}   ")?;
         if let Some(bound) = self.bound {
             write!(
                 f,

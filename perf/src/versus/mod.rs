@@ -16,6 +16,7 @@ mod pipe;
 mod preset;
 mod programs;
 mod serving;
+mod timing;
 
 use std::fmt;
 use std::io;
@@ -32,6 +33,7 @@ use crate::versus::figure::{Question, Round};
 pub use crate::versus::preset::Preset;
 pub use crate::versus::programs::Programs;
 pub use crate::versus::serving::find_nginx;
+pub use crate::versus::timing::{Errors, Timing};
 
 /// How a comparison is made.
 #[derive(Clone, Debug)]
@@ -42,15 +44,17 @@ pub struct Options {
     pub requests: Option<u64>,
     /// Content events of a stream.
     pub events: u64,
-    /// Connections of a client, or open streams of arm B for `memory` and `lateness`.
+    /// Connections of a client, or open streams of arm B for `memory`, `lateness` and `timing`.
     pub connections: Option<u32>,
     /// Whether both arms use kernel receive stamps.
     pub timestamps: bool,
     /// Time of a run of the presets that run by time, in seconds.
     pub seconds: u32,
     /// Requests per second for `lag`, a quarter of the measured ceiling where none is given; writes
-    /// per second for `lateness`.
+    /// per second for `lateness` and `timing`.
     pub rate: Option<f64>,
+    /// Without a rate for `timing`: the share of what ridgeline and its server do here, 0 to 1.
+    pub share: f64,
     /// The ridgeline program.
     pub ridgeline: PathBuf,
     /// A Python that has mlcommons/endpoints, for `endpoints-server`.
@@ -77,6 +81,7 @@ impl Options {
             timestamps: false,
             seconds: 4,
             rate: None,
+            share: 0.1,
             ridgeline: std::env::current_exe().expect("a test has a program"),
             endpoints_python: None,
             programs: Programs::Folder("bin".into()),
@@ -182,7 +187,7 @@ impl fmt::Display for Comparison {
         let related = if slope { "per one" } else { "B / A" };
         writeln!(
             f,
-            "{:<20}{:>14}{:>14}{related:>10}",
+            "{:<24}{:>14}{:>14}{related:>10}",
             "", "median A", "median B"
         )?;
         self.figures

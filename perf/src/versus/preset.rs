@@ -13,7 +13,7 @@ use crate::payload;
 use crate::versus::arm::{Arm, Bench, Reading, Side};
 use crate::versus::feeding::Feeding;
 use crate::versus::figure::{Bound, Measure, Question, Relation};
-use crate::versus::{Options, lateness, pipe, serving};
+use crate::versus::{Options, lateness, pipe, serving, timing};
 
 /// A comparison that is worth making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -40,6 +40,8 @@ pub enum Preset {
     Lag,
     /// The mock server in model mode: how late it writes, beside the bare sleeper.
     Lateness,
+    /// How far ridgeline's TTFT and gaps are from those of the mock server, beside the bare socket pair.
+    Timing,
     /// Open streams: what each adds to ridgeline's resident set.
     Memory,
     /// Servers, requests that are not streamed: the bare server against ridgeline's mock server.
@@ -135,6 +137,13 @@ impl Preset {
         }
         if self == Self::Lateness {
             let (a, b) = lateness::sides(options)?;
+            return Ok(Sides {
+                both: [Box::new(a), Box::new(b)],
+                _served: None,
+            });
+        }
+        if self == Self::Timing {
+            let (a, b) = timing::sides(options)?;
             return Ok(Sides {
                 both: [Box::new(a), Box::new(b)],
                 _served: None,
@@ -317,6 +326,7 @@ impl Preset {
                 let late = [Measure::LagP50Ns, Measure::LagP99Ns];
                 return late.map(|late| ratio(late, Some(AtMost(2.0)))).into();
             }
+            Self::Timing => return timing_questions(),
             Self::Memory => {
                 let more = streams_more(options);
                 return vec![Question {
@@ -328,6 +338,30 @@ impl Preset {
         };
         vec![ratio(cpu, cpu_bound), ratio(rate, rate_bound)]
     }
+}
+
+/// By the kernel's stamps, which is what is promised, and beside them by the program's clock.
+fn timing_questions() -> Vec<Question> {
+    let ratio = |measure, bound| Question {
+        measure,
+        relation: Relation::Ratio,
+        bound,
+    };
+    let stamped = [
+        Measure::TtftErrorP50Ns,
+        Measure::TtftErrorP99Ns,
+        Measure::GapErrorP50Ns,
+        Measure::GapErrorP99Ns,
+    ];
+    let read = [
+        Measure::TtftReadErrorP50Ns,
+        Measure::TtftReadErrorP99Ns,
+        Measure::GapReadErrorP50Ns,
+        Measure::GapReadErrorP99Ns,
+    ];
+    let promised = stamped.map(|measure| ratio(measure, Some(Bound::AtMost(2.0))));
+    let beside = read.map(|measure| ratio(measure, None));
+    promised.into_iter().chain(beside).collect()
 }
 
 /// Open streams of arm B of `memory`.

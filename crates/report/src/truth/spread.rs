@@ -18,6 +18,12 @@ pub struct Spread {
     pub max: i64,
     /// The mean.
     pub mean: f64,
+    /// The median of their sizes, whatever their signs: the typical error.
+    #[serde(default)]
+    pub size_p50: u64,
+    /// The 99th percentile of their sizes.
+    #[serde(default)]
+    pub size_p99: u64,
 }
 
 impl Spread {
@@ -27,10 +33,14 @@ impl Spread {
         differences.sort_unstable();
         let (&min, &max) = (differences.first()?, differences.last()?);
         let count = differences.len() as u64;
-        let at = |percentile: Percentile| {
+        let place = |percentile: Percentile| {
             let rank = usize::try_from(percentile.rank(count)).unwrap_or(1);
-            differences[rank - 1]
+            rank - 1
         };
+        let at = |percentile: Percentile| differences[place(percentile)];
+        let mut sizes: Vec<u64> = differences.iter().map(|ns| ns.unsigned_abs()).collect();
+        sizes.sort_unstable();
+        let size = |percentile: Percentile| sizes[place(percentile)];
         let sum: i128 = differences.iter().copied().map(i128::from).sum();
         Some(Self {
             count,
@@ -40,6 +50,8 @@ impl Spread {
             p99: at(Percentile::P99),
             max,
             mean: mean(sum, count),
+            size_p50: size(Percentile::P50),
+            size_p99: size(Percentile::P99),
         })
     }
 }
@@ -68,6 +80,8 @@ mod tests {
             p99: 48,
             max: 49,
             mean: -0.5,
+            size_p50: 25,
+            size_p99: 49,
         };
         assert_eq!(Spread::of(&mut differences), Some(expected));
         let one = Spread::of(&mut [i64::MAX]).unwrap();
