@@ -357,6 +357,7 @@ fn memory(plan: &Plan, prompts: &Prompts) -> Result<Vec<MemoryLine>, Complaint> 
     let mut lines = plan.limits.memory(
         plan.own_count(),
         plan.slots_of(plan.own_shards.start),
+        &plan.collector(),
         size_of::<Record>(),
     );
     lines.push(MemoryLine {

@@ -6,7 +6,7 @@ use ridgeline_engine::{Limits, Load, Record};
 use ridgeline_metrics::verdict::{
     self, Evidence, LimitedBy, ShardLoad, Status, VerdictLimits, judge,
 };
-use ridgeline_metrics::{Arrived, Metric};
+use ridgeline_metrics::{Arrived, Metric, Phase};
 use ridgeline_report::LittlesLaw;
 use ridgeline_schedule::{Pattern, ScheduleSpec, Stage};
 
@@ -170,6 +170,48 @@ fn obeys_littles_law(out: &Outcome, queue: &Queue) {
     let (said, expected) = (little(out), queue.little());
     let ways = (WAY * 4).as_secs_f64() / endpoint().service().as_secs_f64();
     assert!((said - expected).abs() <= ways, "{said} {expected}");
+}
+
+#[test]
+fn a_stage_beyond_the_capacity_is_named_and_its_neighbour_is_not() {
+    let stage = |times: f64| Stage {
+        rate_per_s: CAPACITY_PER_S * times,
+        pattern: Pattern::Constant,
+        duration: Some(Nanos::from_secs(4)),
+    };
+    let load = Load::Open {
+        schedule: ScheduleSpec {
+            stages: vec![stage(0.5), stage(1.5)],
+            seed: 11,
+        },
+        concurrency_cap: None,
+    };
+    let mut plan = plan(load, REQUESTS);
+    plan.limits = Limits {
+        slots: 4096,
+        ..Limits::default()
+    };
+    let out = run(plan, endpoint());
+    let limits = VerdictLimits::default();
+    let collector = &out.result.collector;
+    let load = verdict::Load::Timed { cap: None };
+    let whole = Evidence::new(collector, load, true, &limits);
+    let stages = collector.stages();
+    let found: Vec<(u64, Status, LimitedBy)> = stages
+        .iter()
+        .map(|stage| {
+            let verdict = judge(&Evidence::of_stage(stage, &whole, &limits), &limits);
+            (stage.counts().issued, verdict.status, verdict.limited_by)
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (400, Status::Valid, LimitedBy::Load),
+            (1_200, Status::Valid, LimitedBy::Server)
+        ]
+    );
+    assert_eq!(collector.counts(Phase::Measured).issued, 1_600);
 }
 
 #[test]

@@ -86,9 +86,16 @@ impl Limits {
         slots + slots / 16 + 16
     }
 
-    /// Memory by consumer, allocated at start, for `shards` shards of `slots` slots each.
+    /// Memory by consumer, allocated at start, for `shards` shards of `slots` slots each, which count in
+    /// collectors like `collector`.
     #[must_use]
-    pub fn memory(&self, shards: u32, slots: u32, record_bytes: usize) -> Vec<MemoryLine> {
+    pub fn memory(
+        &self,
+        shards: u32,
+        slots: u32,
+        collector: &Collector,
+        record_bytes: usize,
+    ) -> Vec<MemoryLine> {
         let line = |what, each: usize, count: u64| MemoryLine {
             what,
             bytes: each as u64 * count,
@@ -119,7 +126,7 @@ impl Limits {
                 shards * u64::from(GapPool::blocks_for(slots, self.gap_events)),
             ),
             // The numbers of a run, of a fixed size.
-            line("histograms", Collector::new(&[]).bytes_allocated(), shards),
+            line("histograms", collector.bytes_allocated(), shards),
             // What the kernel receives into.
             line(
                 "receive buffers",

@@ -2,7 +2,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use ridgeline_clock::Nanos;
-use ridgeline_metrics::Slo;
+use ridgeline_metrics::{Collector, Slo};
 use ridgeline_net::Peer;
 use ridgeline_schedule::{ScheduleSpec, StopRule};
 use ridgeline_wire::openai::EndpointType;
@@ -37,6 +37,27 @@ impl Load {
     #[must_use]
     pub const fn is_timed(&self) -> bool {
         matches!(self, Self::Open { .. })
+    }
+
+    /// When the stages of its schedule end, from the start of the measured phase, of a run that issues for
+    /// `duration` at the most; empty without a schedule.
+    #[must_use]
+    pub fn stage_ends(&self, duration: Option<Nanos>) -> Vec<Nanos> {
+        let Self::Open { schedule, .. } = self else {
+            return Vec::new();
+        };
+        let whole = duration.unwrap_or(Nanos::MAX);
+        let mut begun = Nanos::ZERO;
+        let mut ends = Vec::new();
+        for stage in &schedule.stages {
+            if begun >= whole {
+                break;
+            }
+            let span = stage.duration.unwrap_or(Nanos::MAX);
+            begun = Nanos(begun.0.saturating_add(span.0)).min(whole);
+            ends.push(begun);
+        }
+        ends
     }
 
     /// The requests in flight that the load asks for, over all shards; none for an open loop.
@@ -109,6 +130,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// An empty collector for one shard of it, or for all of them.
+    #[must_use]
+    pub fn collector(&self) -> Collector {
+        Collector::new(&self.slos).in_stages(&self.load.stage_ends(self.stop.duration))
+    }
+
     /// How many shards run in this process.
     #[must_use]
     pub fn own_count(&self) -> u32 {

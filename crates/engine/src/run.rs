@@ -86,7 +86,7 @@ impl RunResult {
             last_issue: Nanos::ZERO,
             last_done: Nanos::ZERO,
             ended: Nanos::ZERO,
-            collector: Collector::new(&plan.slos),
+            collector: plan.collector(),
             never_sent: 0,
             submitted_in_window: 0,
             records_dropped: 0,

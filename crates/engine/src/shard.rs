@@ -170,9 +170,9 @@ impl Shard {
             shared: Shared::new(limits.carry_pool_bytes_max, limits.familiar_bytes_max),
             gap_pool: GapPool::new(GapPool::blocks_for(slot_count, limits.gap_events)),
             collector: if plan.count_later {
-                Collector::new(&plan.slos).counting_later()
+                plan.collector().counting_later()
             } else {
-                Collector::new(&plan.slos)
+                plan.collector()
             },
             records,
             records_dropped: 0,
@@ -383,8 +383,9 @@ impl Shard {
         self.state.issuing = false;
         self.state.drain_until = at + self.plan.drain_timeout;
         if self.state.phase == Phase::Measured {
-            let missed = self.state.source.skip_due_before(at);
-            self.miss(missed);
+            while let Some(due) = self.state.source.take_due_before(at) {
+                self.miss(due.scheduled);
+            }
             self.collector.stop(at, stopped);
         }
         if stopped != Stopped::Requests {
@@ -398,11 +399,11 @@ impl Shard {
         }
     }
 
-    /// Requests that were due will not be sent any more.
-    fn miss(&mut self, requests: u64) {
-        self.never_sent += requests;
-        self.collector.due(requests);
-        self.collector.never_sent(requests);
+    /// A request that was due at `scheduled` will not be sent any more.
+    fn miss(&mut self, scheduled: Nanos) {
+        self.never_sent += 1;
+        self.collector.due(1);
+        self.collector.never_sent(scheduled);
     }
 
     /// Lets go of requests that have a slot but whose first action is still to come: due, and not
@@ -414,8 +415,10 @@ impl Shard {
                 continue;
             }
             slot.state = slot::State::Free;
-            let missed = u64::from(slot.phase == Phase::Measured);
-            self.miss(missed);
+            let (phase, scheduled) = (slot.phase, slot.timeline.scheduled);
+            if phase == Phase::Measured {
+                self.miss(scheduled);
+            }
             self.waiting.remove(slot_index);
             self.deadlines.remove(slot_index);
             self.free_slots.push_back(slot_index);

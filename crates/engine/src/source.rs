@@ -153,15 +153,13 @@ impl Source {
         matches!(self.kind, Kind::Open { .. })
     }
 
-    /// Takes every request that was due before `end` and counts them.
-    pub(crate) fn skip_due_before(&mut self, end: Nanos) -> u64 {
-        let mut skipped = 0;
-        if self.is_timed() {
-            while self.peek(end).is_some_and(|due| due.scheduled < end) {
-                self.advance();
-                skipped += 1;
-            }
+    /// Takes the next request, if it was due before `end` by a schedule.
+    pub(crate) fn take_due_before(&mut self, end: Nanos) -> Option<Due> {
+        if !self.is_timed() {
+            return None;
         }
-        skipped
+        let due = self.peek(end).filter(|due| due.scheduled < end)?;
+        self.advance();
+        Some(due)
     }
 }

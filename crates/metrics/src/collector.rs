@@ -10,7 +10,7 @@ use crate::outputs::{Outputs, share};
 use crate::throughput::{Window, prorate};
 use crate::{
     Distribution, Fate, Finished, GapLog, GapPool, Goodput, Metric, Percentile, Phase, Recount,
-    Slo, Stopped, Tally, Throughput, Trend, Uncounted, Volume,
+    Slo, StageTotals, Stopped, Tally, Throughput, Trend, Uncounted, Volume,
 };
 
 /// Requests by how they ended. At every moment
@@ -98,6 +98,8 @@ pub struct Collector {
     /// Without what `outputs` has.
     volume: Volume,
     concurrency: Concurrency,
+    /// Of a schedule of several stages; else empty.
+    stages: Vec<StageTotals>,
 }
 
 const PLACES: usize = 12;
@@ -147,7 +149,16 @@ impl Collector {
             window: Window::default(),
             volume: Volume::default(),
             concurrency: Concurrency::default(),
+            stages: Vec::new(),
         }
+    }
+
+    /// The same with figures of each stage of a schedule, which end at `ends` from the start of the measured
+    /// phase; none where that is a single one.
+    #[must_use]
+    pub fn in_stages(mut self, ends: &[Nanos]) -> Self {
+        self.stages = StageTotals::of(ends);
+        self
     }
 
     /// The same with the memory for requests that are [counted later](Finished::count_later).
@@ -163,7 +174,8 @@ impl Collector {
         let distributions: usize = self.distributions.iter().map(Distribution::bytes).sum();
         let uncounted = self.uncounted.as_ref().map_or(0, |outputs| outputs.bytes());
         let outputs = self.outputs.tpot.bytes() + uncounted;
-        distributions + outputs + self.gaps.bytes() + size_of::<Self>()
+        let stages: usize = self.stages.iter().map(StageTotals::bytes).sum();
+        distributions + outputs + stages + self.gaps.bytes() + size_of::<Self>()
     }
 
     // What the shard tells.
@@ -190,9 +202,12 @@ impl Collector {
         self.arrived.scheduled += arrivals;
     }
 
-    /// `requests` were due and will not be sent any more. They do not count as issued.
-    pub fn never_sent(&mut self, requests: u64) {
-        self.arrived.never_sent += requests;
+    /// A request was due at `scheduled` and will not be sent any more. It does not count as issued.
+    pub fn never_sent(&mut self, scheduled: Nanos) {
+        self.arrived.never_sent += 1;
+        if let Some((stage, _)) = self.stage(scheduled) {
+            stage.never_sent();
+        }
     }
 
     /// The shard took up a request: from here on it is in flight until [`finished`](Self::finished).
@@ -221,6 +236,9 @@ impl Collector {
             let width = self.at(Metric::StampWidth);
             width.record_n(arrival.width(), times.saturating_sub(1));
             width.record_n(Nanos::ZERO, times.min(1));
+            if let Some((stage, _)) = self.stage(arrival.at) {
+                stage.read(arrival, content_events);
+            }
         }
     }
 
@@ -260,6 +278,9 @@ impl Collector {
         let mut uncounted = None;
         if finished.phase == Phase::Measured {
             self.client(finished);
+            if let Some((stage, start)) = self.stage(finished.timeline.scheduled) {
+                stage.finished(finished, start);
+            }
             let mut about = Uncounted {
                 streamed: finished.streamed,
                 events_in_window: finished.events_in_window,
@@ -401,6 +422,9 @@ impl Collector {
         self.window.merge(&other.window);
         self.volume.merge(&other.volume);
         self.concurrency.merge(&other.concurrency);
+        for (own, other) in self.stages.iter_mut().zip(&other.stages) {
+            own.merge(other);
+        }
     }
 
     // A count after the run.
@@ -443,6 +467,12 @@ impl Collector {
         let sum = |of: fn(&Counts) -> u64| of(&self.warmup) + of(&self.measured);
         sum(|counts| counts.issued)
             == sum(|counts| counts.completed + counts.failed + counts.cancelled) + in_flight
+    }
+
+    /// What each stage of the schedule came to, where it has several; else empty.
+    #[must_use]
+    pub fn stages(&self) -> &[StageTotals] {
+        &self.stages
     }
 
     /// Requests of a phase by how they ended.
@@ -614,6 +644,13 @@ impl Collector {
         self.distribution(metric).percentile(percentile)
     }
 
+    /// The stage at a moment, where there are several, and when measuring started.
+    #[inline]
+    fn stage(&mut self, at: Nanos) -> Option<(&mut StageTotals, Nanos)> {
+        let start = self.window.start.filter(|_| !self.stages.is_empty())?;
+        Some((StageTotals::at(&mut self.stages, at - start)?, start))
+    }
+
     #[inline]
     fn at(&mut self, metric: Metric) -> &mut Distribution {
         &mut self.distributions[place(metric).expect("not made from gaps")]
@@ -654,7 +691,7 @@ fn value_ns(finished: &Finished<'_>, log: &GapLog, metric: Metric) -> Option<f64
 }
 
 impl Counts {
-    fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.issued += other.issued;
         self.completed += other.completed;
         self.failed += other.failed;

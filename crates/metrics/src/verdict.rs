@@ -74,6 +74,38 @@ pub fn judge(evidence: &Evidence, limits: &VerdictLimits) -> Verdict {
     }
 }
 
+impl Verdict {
+    /// Takes in the verdict of a part of the run, which messages call `name`: a run is no better than its worst
+    /// part. What the run gives a reason for already is not said again, and a part may be short.
+    pub fn heed(&mut self, name: &str, part: &Self) {
+        for reason in &part.reasons {
+            let known = |own: &Reason| own.code == reason.code && own.status >= reason.status;
+            if reason.code != Code::Samples && !self.reasons.iter().any(known) {
+                self.status = self.status.max(reason.status);
+                self.reasons.push(Reason {
+                    message: format!("{name}: {}", reason.message),
+                    ..reason.clone()
+                });
+            }
+        }
+        if self.limited_by.rank() < part.limited_by.rank() {
+            self.limited_by = part.limited_by;
+        }
+    }
+}
+
+impl LimitedBy {
+    /// What of several parts the whole was limited by: the highest of theirs.
+    const fn rank(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Load => 1,
+            Self::Server => 2,
+            Self::Client => 3,
+        }
+    }
+}
+
 /// The client, if any of its own limits was passed. Three things are no limit of its own: requests
 /// that wait under the cap of a rate, because the server has not answered the earlier ones (the wait
 /// then also shows as lag and as requests not sent); a load that was not reached because the server

@@ -682,7 +682,7 @@ fn requests_submitted_in_the_window_are_told_from_later_ones() {
     };
     let mut collector = collect(&[at(10), at(100), at(101)], &[], Some(100), 1);
     collector.due(4);
-    collector.never_sent(1);
+    collector.never_sent(Nanos(0));
     let arrived = collector.arrived();
     assert_eq!(
         (arrived.scheduled, arrived.submitted, arrived.never_sent),

@@ -37,6 +37,6 @@ pub use environment::{Environment, RunClock};
 pub use file::{REPORT, ReportError, read_json, write_json, write_whole};
 pub use report::{
     Harness, Headroom, LittlesLaw, LoadFigures, LoadKind, Program, RecordFigures, Report, SCHEMA,
-    ShardFigures, StallFigures, TargetFigures, TokenFigures, WorkerFigures, WorkerRecords,
-    WorkerStatus,
+    ShardFigures, StageFigures, StallFigures, TargetFigures, TokenFigures, WorkerFigures,
+    WorkerRecords, WorkerStatus,
 };

@@ -37,6 +37,9 @@ pub struct Report {
     pub percentiles: String,
     /// Whether the numbers can be trusted.
     pub verdict: Verdict,
+    /// The stages of a schedule of several, those that had requests; else empty.
+    #[serde(default)]
+    pub stages: Vec<StageFigures>,
     /// The load: asked for and reached.
     pub load: LoadFigures,
     /// Rates of successes over the measured window; all 0 when there was none.
@@ -188,6 +191,42 @@ pub struct LoadFigures {
     pub latency_growth: Option<Growth>,
     /// The warm-up, which is in none of the other figures.
     pub warmup: Counts,
+}
+
+/// A stage of a schedule: the requests that were due in it, whenever they ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageFigures {
+    /// The rate asked for, requests per second.
+    pub requested_rate: f64,
+    /// The rate at which its requests were submitted before it ended; `None` when it has no length.
+    pub achieved_rate: Option<f64>,
+    /// When it began, from the start of the measured phase.
+    pub begin_ns: u64,
+    /// Its length, as far as the run came.
+    pub duration_ns: u64,
+    /// Requests started.
+    pub issued: u64,
+    /// Requests that succeeded.
+    pub completed: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests given up: by the drain deadline or the user.
+    pub cancelled: u64,
+    /// Requests due that were not sent before the end of the run.
+    pub never_sent: u64,
+    /// See [`Metric::ScheduleLag`].
+    pub schedule_lag_ns: Option<Summary>,
+    /// See [`Metric::Ttft`].
+    pub ttft_ns: Option<Summary>,
+    /// See [`Metric::Latency`].
+    pub latency_ns: Option<Summary>,
+    /// See [`Metric::HarnessDelay`]: of reads while it lasted.
+    pub harness_delay_ns: Option<Summary>,
+    /// How the latency of its successes went from the first to the last; `None` of too few.
+    pub latency_growth: Option<Growth>,
+    /// Whether its numbers can be trusted. How busy the shards were, and what they ran out of, is judged for
+    /// the run alone.
+    pub verdict: Verdict,
 }
 
 /// Tokens of the successes of the measured phase.

@@ -105,7 +105,7 @@ pub(crate) fn plan(recipe: &Recipe) -> Plan {
 /// A run of ten seconds.
 pub(crate) fn make(recipe: &Recipe) -> Made {
     let plan = plan(recipe);
-    let mut collector = Collector::new(&plan.slos);
+    let mut collector = plan.collector();
     let slots = u64::from(plan.load.concurrency().unwrap_or(0));
     collector.begin(START, slots);
     collector.concurrency(START, slots.max(12));

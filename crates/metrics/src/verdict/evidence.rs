@@ -1,7 +1,7 @@
 use ridgeline_clock::Nanos;
 
 use super::VerdictLimits;
-use crate::{Arrived, Collector, Counts, Growth, Metric, Percentile, Phase};
+use crate::{Arrived, Collector, Counts, Growth, Metric, Percentile, Phase, StageTotals};
 
 /// A line that explains less of the latencies' variance is none: they vary for other reasons.
 const GROWTH_EXPLAINED_MIN: f64 = 0.5;
@@ -181,7 +181,11 @@ impl Evidence {
             harness_delay_p99: p99(Metric::HarnessDelay),
             stamp_width_p99: p99(Metric::StampWidth),
             send_p99: p99(Metric::Send),
-            latency_growth: collector.latency_trend().growth(),
+            // From stage to stage the load changes, and latency with it: each has a growth of its own.
+            latency_growth: match collector.stages() {
+                [] => collector.latency_trend().growth(),
+                _ => None,
+            },
             concurrency_asked: collector.target_concurrency(),
             concurrency_effective: collector.effective_concurrency(),
             cap_waited: collector.cap_waited(),
@@ -194,6 +198,54 @@ impl Evidence {
             below_floor: Vec::new(),
         };
         evidence.lag_late_share = lag.share_above(evidence.late_beyond(limits));
+        evidence
+    }
+
+    /// Of one stage of the schedule that `run` is of. Gaps, shards and what ran out are the run's alone: of
+    /// them only the typical ITL is taken over, as what a delay is measured by.
+    #[must_use]
+    pub fn of_stage(stage: &StageTotals, run: &Self, limits: &VerdictLimits) -> Self {
+        let of = |metric, percentile| stage.distribution(metric)?.percentile(percentile);
+        let p99 = |metric| of(metric, Percentile::P99);
+        let response = if run.streamed {
+            Metric::Ttft
+        } else {
+            Metric::Latency
+        };
+        let counts = stage.counts();
+        let mut evidence = Self {
+            load: run.load,
+            streamed: run.streamed,
+            duration: stage.until(run.duration) - stage.from(),
+            counts,
+            arrived: Arrived {
+                scheduled: counts.issued + stage.never_sent_count(),
+                submitted: stage.submitted(),
+                never_sent: stage.never_sent_count(),
+            },
+            lag_median: of(Metric::ScheduleLag, Percentile::P50),
+            lag_p99: p99(Metric::ScheduleLag),
+            lag_late_share: 0.0,
+            response_median: of(response, Percentile::P50),
+            itl_typical: run.itl_typical,
+            harness_delay_p99: p99(Metric::HarnessDelay),
+            stamp_width_p99: p99(Metric::StampWidth),
+            send_p99: p99(Metric::Send),
+            latency_growth: stage.latency_trend().growth(),
+            concurrency_asked: 0,
+            concurrency_effective: 0.0,
+            cap_waited: stage.cap_waited(),
+            unsent_failures: stage.unsent_failures(),
+            shards: Vec::new(),
+            exhausted: Vec::new(),
+            shared_core: false,
+            workers_short: Vec::new(),
+            records_dropped: 0,
+            below_floor: Vec::new(),
+        };
+        let lag = stage.distribution(Metric::ScheduleLag);
+        evidence.lag_late_share =
+            lag.map_or(0.0, |lag| lag.share_above(evidence.late_beyond(limits)));
         evidence
     }
 

@@ -678,3 +678,46 @@ fn answers_without_gaps_are_judged_by_their_ttft() {
     evidence.stamp_width_p99 = Some(Nanos(6 * MS));
     assert_eq!(codes(&evidence), [(Code::HarnessDelay, Status::Degraded)]);
 }
+
+#[test]
+fn a_run_is_no_better_than_its_worst_stage() {
+    let limits = VerdictLimits::default();
+    let of = |evidence: &Evidence| judge(evidence, &limits);
+    let whole = of(&sound(TIMED));
+    let mut late = sound(TIMED);
+    late.lag_median = Some(Nanos(20 * MS));
+    let mut short = sound(TIMED);
+    short.counts.issued = 10;
+    let growth = crate::Growth {
+        first_ns: 1e6,
+        last_ns: 9e6,
+        explained: 0.9,
+    };
+    let mut behind = sound(TIMED);
+    behind.latency_growth = Some(growth);
+
+    let mut verdict = whole.clone();
+    verdict.heed("in stage 1", &of(&sound(TIMED)));
+    verdict.heed("in stage 2", &of(&short));
+    assert_eq!(verdict, whole, "nothing to say, and too short to say it");
+    verdict.heed("in stage 3", &of(&behind));
+    assert_eq!(
+        (verdict.status, verdict.limited_by),
+        (Status::Valid, LimitedBy::Server)
+    );
+    verdict.heed("in stage 4", &of(&late));
+    assert_eq!(
+        (verdict.status, verdict.limited_by),
+        (Status::Invalid, LimitedBy::Client)
+    );
+    let said = verdict.reasons.len();
+    assert_eq!(verdict.reasons[0].code, Code::LagMedian);
+    assert!(
+        verdict.reasons[0]
+            .message
+            .starts_with("in stage 4: half of")
+    );
+    // Said once.
+    verdict.heed("in stage 5", &of(&late));
+    assert_eq!(verdict.reasons.len(), said);
+}

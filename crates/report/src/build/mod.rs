@@ -1,4 +1,5 @@
 mod notes;
+mod stages;
 mod watched;
 
 use std::collections::BTreeMap;
@@ -77,6 +78,7 @@ impl Report {
             exit_code: 0,
             percentiles: "nearest_rank".to_owned(),
             verdict: unjudged,
+            stages: Vec::new(),
             load: load(run, context.plan),
             throughput: throughput(run),
             latency_ns: summary(Metric::Latency),
@@ -98,6 +100,13 @@ impl Report {
         };
         let evidence = evidence(run, context, &report.shown());
         report.verdict = judge(&evidence, &context.limits);
+        report.stages =
+            stages::stages(collector.stages(), context.plan, &evidence, &context.limits);
+        for (place, stage) in report.stages.iter().enumerate() {
+            report
+                .verdict
+                .heed(&stages::name(place, stage), &stage.verdict);
+        }
         report.harness.notes = notes::notes(&report);
         report.exit_code = Ending::new(
             run.interrupted,

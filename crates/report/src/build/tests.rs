@@ -8,7 +8,7 @@ use ridgeline_wire::exchange::ErrorKind;
 use super::*;
 use crate::records::RecordsError;
 use crate::samples::{self, Made, Recipe, START};
-use crate::{ReportError, read_json, write_json, write_whole};
+use crate::{ReportError, StageFigures, read_json, write_json, write_whole};
 
 fn build(made: &Made) -> Report {
     Report::build(&made.run, &samples::context(&made.plan))
@@ -27,7 +27,7 @@ const KEYS: &[(&str, &str)] = &[
         "schema ridgeline environment plan target started_unix_ns interrupted exit_code percentiles \
          verdict load throughput latency_ns latency_from_schedule_ns ttft_ns ttft_from_schedule_ns \
          ttfo_ns tpot_ns itl_ns icl_ns connect_ns tokens errors error_examples finish_reasons \
-         goodput harness",
+         goodput harness stages",
     ),
     ("/ridgeline", "version revision"),
     (
@@ -217,6 +217,64 @@ fn the_rate_of_stages_is_their_mean_over_the_run() {
     assert_eq!(requested_rate(&spec, &plan), Some(20.0), "10 s by count");
     plan.stop.requests_max = None;
     assert_eq!(requested_rate(&spec, &plan), None, "no end");
+}
+
+#[test]
+fn each_stage_has_figures_and_a_verdict() {
+    let stage = |rate_per_s, secs| Stage {
+        rate_per_s,
+        pattern: Pattern::Constant,
+        duration: Some(Nanos::from_secs(secs)),
+    };
+    // The third never begins: the run is over.
+    let schedule = ScheduleSpec {
+        stages: vec![stage(100.0, 4), stage(200.0, 6), stage(50.0, 5)],
+        seed: 0,
+    };
+    let made = samples::make(&Recipe {
+        load: Load::Open {
+            schedule,
+            concurrency_cap: None,
+        },
+        lag: Nanos::from_millis(30),
+        ..Recipe::default()
+    });
+    let report = build(&made);
+    let stages = &report.stages;
+    assert_eq!(stages.len(), 2);
+    let of = |of: fn(&StageFigures) -> u64| stages.iter().map(of).sum::<u64>();
+    assert_eq!(of(|stage| stage.issued), report.load.issued);
+    assert_eq!(of(|stage| stage.completed), report.load.completed);
+    assert_eq!(
+        (stages[1].begin_ns, stages[1].duration_ns),
+        (4_000_000_000, 6_000_000_000)
+    );
+    // 9 ms apart: in the first 4 s are 445.
+    assert_eq!((stages[0].issued, stages[0].requested_rate), (445, 100.0));
+    for stage in stages {
+        assert_eq!(stage.verdict.status, Status::Invalid);
+        assert_eq!(stage.verdict.limited_by, LimitedBy::Client);
+    }
+    let json = serde_json::to_value(&report).unwrap();
+    let keys: BTreeSet<&str> = json["stages"][0]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let expected = "requested_rate achieved_rate begin_ns duration_ns issued completed failed cancelled \
+                    never_sent schedule_lag_ns ttft_ns latency_ns harness_delay_ns latency_growth verdict";
+    assert_eq!(keys, expected.split_whitespace().collect());
+    let page = crate::console::render(&report, 80, false);
+    let row = page.lines().find(|line| line.starts_with("  2 "));
+    assert!(
+        row.is_some_and(|row| row.ends_with("invalid, client")),
+        "{page}"
+    );
+    assert!(
+        page.lines().all(|line| line.chars().count() <= 80),
+        "{page}"
+    );
 }
 
 #[test]

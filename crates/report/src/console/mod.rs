@@ -2,6 +2,7 @@
 //! what else there is to know, a line each.
 
 mod machine;
+mod stages;
 mod table;
 pub mod text;
 mod truth;
@@ -42,6 +43,7 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     page.out.push('\n');
     load(&mut page, report);
     page.out.push('\n');
+    stages::stages(&mut page, &report.stages);
     latencies(&mut page, report);
     page.out.push('\n');
     rates(&mut page, report);
