@@ -353,10 +353,18 @@ impl Shard {
 
     fn uring(&self) -> UringConfig {
         let config = self.control.config();
+        let plain = UringConfig::new(config.limits.connections_max);
         UringConfig {
             rx_timestamps: rx_timestamps(&config),
             reuse_port: self.share_port,
-            ..UringConfig::new(config.limits.connections_max)
+            // Each write is then handed over alone, just after the clock was read for it: of several at once
+            // the later ones would wait for the earlier ones, and the truth would not tell.
+            sq_entries: if config.truth.is_some() {
+                1
+            } else {
+                plain.sq_entries
+            },
+            ..plain
         }
     }
 
