@@ -66,6 +66,25 @@ fn what_is_due_and_was_not_sent_is_counted() {
 }
 
 #[test]
+fn what_is_due_just_before_the_end_is_sent_by_a_late_program_too() {
+    let late = SimConfig {
+        wake_delay: MS * 7,
+        ..SimConfig::default()
+    };
+    let net = SimNet::new(late);
+    net.listen(&address(), Endpoint::new(MS, MS, 2)).unwrap();
+    let mut timed = plan(constant(1000.0, None), 0);
+    timed.stop = StopRule {
+        requests_max: None,
+        duration: Some(MS * 100),
+    };
+    let out = World::new(net, timed).run();
+    assert_eq!((out.counts().issued, out.result.never_sent), (100, 0));
+    let last = out.records.iter().map(|r| r.timeline.started).max();
+    assert!(last.unwrap() > out.start + MS * 100);
+}
+
+#[test]
 fn a_late_program_sends_what_is_due_and_no_more() {
     let late = SimConfig {
         wake_delay: MS * 7,

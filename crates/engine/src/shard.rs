@@ -359,6 +359,9 @@ impl Shard {
         if self.state.source.feed().is_some() {
             return self.heed_fed(wish, now, commands);
         }
+        if self.state.issuing && now >= self.state.until && !wish.stop {
+            self.issue_last(now, commands);
+        }
         if self.state.issuing && (now >= self.state.until || wish.stop) {
             self.drop_unstarted();
             let stopped = if wish.stop {
@@ -376,6 +379,14 @@ impl Shard {
             if wish.cancel || now >= self.state.drain_until {
                 self.cancel_all(now, commands);
             }
+        }
+    }
+
+    /// Starts what a schedule had due between the last look and the end: a shard that looks late is late with
+    /// it, as it is at any other time. What waited for a slot then has missed its time.
+    fn issue_last(&mut self, now: Nanos, commands: &mut Commands) {
+        if self.state.source.is_timed() && self.blocked_since.is_none() {
+            self.issue(now, commands);
         }
     }
 
