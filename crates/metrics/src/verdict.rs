@@ -112,14 +112,21 @@ impl LimitedBy {
 /// took no connections; and a moment's delay in a run too short to be judged.
 ///
 /// A rate limits by itself as long as latency does not grow from the first request to the last: where it
-/// does while the client is at no limit of its own, the server does not keep up.
+/// does while the client is at no limit of its own, the server does not keep up. Moments at which the client was
+/// late are no such limit then, if latency grew by many times as much.
 fn limited_by(evidence: &Evidence, limits: &VerdictLimits, reasons: &[Reason]) -> LimitedBy {
     let found = |of: &dyn Fn(Code) -> bool| reasons.iter().any(|reason| of(reason.code));
     let capped = found(&|code| code == Code::Capped);
     let (short, refused) = (evidence.is_short(limits), evidence.is_refused(limits));
+    let timed = matches!(evidence.load, Load::Timed { .. });
+    let behind = timed && evidence.is_falling_behind(limits);
+    let outgrown = behind && evidence.grew_beyond_delays();
     let clients = |code: Code| {
         let own = code.is_clients() || code.is_schedules() && !capped;
-        own && !(refused && code.is_of_the_load()) && !(short && code.is_of_a_moment())
+        let excused = refused && code.is_of_the_load()
+            || (short || outgrown) && code.is_of_a_moment()
+            || outgrown && code == Code::LagP99;
+        own && !excused
     };
     if evidence.requests() == 0 && !found(&|code| code == Code::Resources) {
         LimitedBy::None
@@ -131,7 +138,7 @@ fn limited_by(evidence: &Evidence, limits: &VerdictLimits, reasons: &[Reason]) -
         LimitedBy::None
     } else if found(&|code| matches!(code, Code::Errors | Code::Censored)) {
         LimitedBy::Server
-    } else if matches!(evidence.load, Load::Timed { .. }) && !evidence.is_falling_behind(limits) {
+    } else if timed && !behind {
         LimitedBy::Load
     } else {
         LimitedBy::Server

@@ -6,6 +6,9 @@ use crate::{Arrived, Collector, Counts, Growth, Metric, Percentile, Phase, Stage
 /// A line that explains less of the latencies' variance is none: they vary for other reasons.
 const GROWTH_EXPLAINED_MIN: f64 = 0.5;
 
+/// Latency that grew by more than so many times the client's longest delay did not grow by that.
+const GROWTH_OVER_DELAYS: f64 = 10.0;
+
 /// What drives the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
@@ -298,6 +301,16 @@ impl Evidence {
             growth.ratio() > 1.0 + limits.latency_growth_share
                 && growth.explained > GROWTH_EXPLAINED_MIN
         })
+    }
+
+    /// Whether latency grew by so much more than the client was ever late that this can't be the cause.
+    pub(super) fn grew_beyond_delays(&self) -> bool {
+        let stalls = self.shards.iter().map(|shard| shard.longest_stall);
+        let p99s = [self.lag_p99, self.harness_delay_p99, self.send_p99];
+        let delay = stalls.chain(p99s.into_iter().flatten()).max();
+        let delay = delay.unwrap_or_default().0 as f64;
+        self.latency_growth
+            .is_some_and(|growth| growth.last_ns - growth.first_ns > GROWTH_OVER_DELAYS * delay)
     }
 
     /// Whether every shard had time to spare: what was read late then waited for a core that

@@ -369,6 +369,18 @@ fn a_server_that_falls_behind_limits_a_rate() {
         e.shards[0].busy_fraction = 0.99;
     };
     assert_eq!(limited(TIMED, &busy), (degraded, LimitedBy::Client));
+    // One that stood still for a moment is, if latency grew by no more than ten times that.
+    let stalled = |last_ns| {
+        move |e: &mut Evidence| {
+            grown(last_ns, 1.0)(e);
+            e.shards[0].longest_stall = Nanos(8 * MS);
+            e.lag_p99 = Some(Nanos(2 * MS));
+        }
+    };
+    let outgrown = (degraded, LimitedBy::Server);
+    assert_eq!(limited(TIMED, &stalled(1.81e8)), outgrown);
+    let as_long = (degraded, LimitedBy::Client);
+    assert_eq!(limited(TIMED, &stalled(1.79e8)), as_long);
 }
 
 #[test]
