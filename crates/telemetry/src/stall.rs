@@ -47,10 +47,11 @@ impl Stall {
         around: Nanos::ZERO,
     };
 
-    /// The first of the causes that fills at least half of a stall of `length` between two samples.
-    pub(crate) fn explain(before: &Sample, after: &Sample, length: Nanos) -> Self {
+    /// The first of the causes that fills at least half of a stall of `length` between two samples. `usual`:
+    /// what its thread runs in the rest of the time between them on any other day.
+    pub(crate) fn explain(before: &Sample, after: &Sample, length: Nanos, usual: Nanos) -> Self {
         let half = length / 2;
-        let (cause, of) = causes(before, after)
+        let (cause, of) = causes(before, after, usual)
             .into_iter()
             .find(|&(_, of)| of > Nanos::ZERO && of >= half)
             .unwrap_or(match after.sched {
@@ -67,7 +68,7 @@ impl Stall {
 
 /// The candidates and their times, those first that cause the others: a throttled thread also waits in
 /// its run queue.
-fn causes(before: &Sample, after: &Sample) -> [(Cause, Nanos); 5] {
+fn causes(before: &Sample, after: &Sample, usual: Nanos) -> [(Cause, Nanos); 5] {
     let since = |of: fn(&Sample) -> Option<Nanos>| match (of(before), of(after)) {
         (Some(before), Some(after)) => after - before,
         _ => Nanos::ZERO,
@@ -96,7 +97,7 @@ fn causes(before: &Sample, after: &Sample) -> [(Cause, Nanos); 5] {
         (Cause::Steal, stolen),
         (Cause::Scheduler, waited),
         (Cause::PageFaults, faults),
-        (Cause::OwnWork, ran),
+        (Cause::OwnWork, ran - usual),
     ]
 }
 
@@ -176,7 +177,7 @@ mod tests {
             ..before
         };
         change(&mut after);
-        Stall::explain(&before, &after, Nanos(7 * MS))
+        Stall::explain(&before, &after, Nanos(7 * MS), Nanos(9 * MS))
     }
 
     fn waited(sample: &mut Sample, ns: u64) {
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn a_stall_is_what_fills_half_of_it_first() {
         let own = explain(|_| ());
-        assert_eq!((own.cause, own.of), (Cause::OwnWork, Nanos(20 * MS)));
+        assert_eq!((own.cause, own.of), (Cause::OwnWork, Nanos(11 * MS)));
         let scheduler = explain(|s| waited(s, 6 * MS));
         assert_eq!(
             (scheduler.cause, scheduler.of),
@@ -224,10 +225,10 @@ mod tests {
         assert_eq!(moved.cause, Cause::OwnWork, "another core's steal");
         let silent = explain(|s| s.sched = None);
         assert_eq!(silent.cause, Cause::Unknown);
-        // Stopped: it ran before and after, and not for half of the stall.
+        // Stopped: it ran before and after as usual, and not for half of the stall.
         let stopped = explain(|s| {
             if let Some(sched) = &mut s.sched {
-                sched.ran = Nanos(701 * MS);
+                sched.ran = Nanos(712 * MS);
             }
         });
         assert_eq!(stopped.cause, Cause::Stopped);

@@ -123,10 +123,12 @@ impl Watched {
     #[must_use]
     pub fn stall(&self, shard: u32, end: Nanos, length: Nanos) -> Stall {
         let thread = self.of(shard).filter(|_| length >= STALL_MIN);
-        let around = thread.and_then(|thread| thread.series.around(end - length, end));
-        around.map_or(Stall::UNKNOWN, |(before, after)| {
-            Stall::explain(before, after, length)
-        })
+        let explained = thread.and_then(|thread| {
+            let (before, after) = thread.series.around(end - length, end)?;
+            let usual = thread.runs_in(after.at - before.at - length);
+            Some(Stall::explain(before, after, length, usual))
+        });
+        explained.unwrap_or(Stall::UNKNOWN)
     }
 
     fn of(&self, shard: u32) -> Option<&Thread> {
@@ -142,6 +144,18 @@ struct Thread {
     switches_first: Option<Switches>,
     switches_last: Option<Switches>,
     is_over: bool,
+}
+
+impl Thread {
+    /// What it ran in so long, in the mean of its phase.
+    fn runs_in(&self, span: Nanos) -> Nanos {
+        let (first, last) = (self.series.first(), self.series.last());
+        let ran = first.sched.zip(last.sched);
+        let ran = ran.map_or(Nanos::ZERO, |(first, last)| last.ran - first.ran);
+        let phase = u128::from((last.at - first.at).0.max(1));
+        let share = u128::from(span.0) * u128::from(ran.0) / phase;
+        Nanos(u64::try_from(share).unwrap_or(u64::MAX))
+    }
 }
 
 /// The machine at one moment. All of it counts up.
@@ -399,7 +413,7 @@ mod tests {
         let ticks = |span: Nanos| span.0 / files().tick().0;
         state.edge(0, 77, ms(1_000));
         // Core 1 ran for 600 of 1,000 ms, 400 of them for this process; core 0 did nothing.
-        write(root.path(), 300, 10, [ticks(ms(500)), ticks(ms(200))], 5);
+        write(root.path(), 400, 10, [ticks(ms(500)), ticks(ms(200))], 5);
         state.look(ms(1_500));
         write(root.path(), 500, 90, [ticks(ms(1_000)), ticks(ms(400))], 5);
         state.edge(0, 77, ms(2_000));
