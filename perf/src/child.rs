@@ -225,6 +225,14 @@ impl Served {
         machine::cpu_of(self.child.id())
     }
 
+    /// See [`machine::go_first`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn goes_first(&self, thread: &str) -> io::Result<u32> {
+        machine::go_first(self.child.id(), thread)
+    }
+
     /// Ends it, and tells what it used in all, and what it said after its first line, if that line was
     /// read. It must not say more than a pipe holds.
     ///
