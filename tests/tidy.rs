@@ -16,6 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("workload", &["clock"]),
     ("metrics", &["clock"]),
     ("search", &[]),
+    ("tls", &["clock"]),
     ("net", &["clock"]),
     ("transport", &["clock", "net"]),
     ("net-uring", &["clock", "net"]),
@@ -23,7 +24,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("transport-zmq", &["clock", "net", "transport"]),
     (
         "engine",
-        &["clock", "wire", "schedule", "workload", "metrics", "net"],
+        &[
+            "clock", "wire", "schedule", "workload", "metrics", "tls", "net",
+        ],
     ),
     ("service", &["clock", "wire", "engine", "transport"]),
     ("fleet", &["clock", "metrics", "net", "engine"]),
@@ -46,6 +49,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "wire",
             "schedule",
             "workload",
+            "tls",
             "net",
             "net-uring",
             "net-epoll",
