@@ -54,6 +54,8 @@ bounds!(
     events_saved_max: usize = 1u64 to 1_073_741_824u64,
     /// Finished requests that may wait for the thread that writes records, per shard.
     records_queued_max: usize = 64u64 to 16_777_216u64,
+    /// Tickets by which TLS connections are resumed, of all shards together.
+    tls_tickets_max: usize = 0u64 to 1_048_576u64,
     /// Receive buffers of a ring: size of each, bytes.
     receive_buffer_bytes: usize = 1_024u64 to 1_048_576u64,
     /// Receive buffers of a ring: how many.

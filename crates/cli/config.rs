@@ -22,7 +22,7 @@ use crate::stage::Stage;
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 #[schemars(rename = "RidgelineConfig")]
 pub(crate) struct BenchConfig {
-    /// Base URL of the endpoint, as http://127.0.0.1:8000, or unix:PATH
+    /// Base URL of the endpoint, as http://127.0.0.1:8000, https://HOST, or unix:PATH
     #[arg(long, short = 'u', help_heading = "Endpoint")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
@@ -71,6 +71,24 @@ pub(crate) struct BenchConfig {
     )]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) source_addresses: Vec<IpAddr>,
+    /// Of an https:// URL: certificates in PEM that the server's must lead to, in place of this machine's
+    /// roots
+    #[arg(long, help_heading = "Endpoint", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Certificate of this client in PEM, for servers that ask for one; its chain after it
+    #[arg(long, help_heading = "Endpoint", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client_cert: Option<PathBuf>,
+    /// Private key of that certificate in PEM [default: in the same file]
+    #[arg(long, help_heading = "Endpoint", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client_key: Option<PathBuf>,
+    /// Do not check the server's certificate: whoever stands in between may pretend to be it
+    #[arg(long, help_heading = "Endpoint", num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, value_name = "BOOL", hide_possible_values = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) insecure: Option<bool>,
 
     /// Requests in flight; with a rate, its cap [default: 16; none with a rate]
     #[arg(

@@ -1,17 +1,19 @@
 //! The endpoint: where it is, what it calls its model, and what every request to it begins with.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use ridgeline_mock_server::{Placement, Running, ServerConfig};
 use ridgeline_net::Peer;
 use ridgeline_service::HeadOptions;
+use ridgeline_tls::Client;
 use ridgeline_wire::http1::{Method, RequestOptions, RequestTemplate};
 use ridgeline_wire::openai::EndpointType;
 
 use crate::complaint::Complaint;
 use crate::config::{BenchConfig, EndpointKind};
 use crate::url::BaseUrl;
-use crate::{network, scale};
+use crate::{network, scale, secure};
 
 /// An endpoint that accepted a connection.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Endpoint {
     pub(crate) url: String,
     pub(crate) model: String,
     pub(crate) template: RequestTemplate,
+    /// What connections to it are secured by, where they are.
+    pub(crate) tls: Option<Arc<Client>>,
     /// What the user should know.
     pub(crate) notes: Vec<String>,
 }
@@ -49,6 +53,7 @@ pub(crate) struct Address {
     base: Option<BaseUrl>,
     headers: Vec<(String, String)>,
     api_key: Option<String>,
+    tls: Option<Arc<Client>>,
 }
 
 impl Address {
@@ -70,6 +75,7 @@ impl Address {
             }
         };
         Ok(Self {
+            tls: secure::client(config, base.as_ref())?,
             base,
             headers: headers(&config.header)?,
             api_key: api_key(config)?,
@@ -115,7 +121,15 @@ impl Address {
         };
         let template =
             self.template(Method::Post, &base.host_field(), &target, accept, id_prefix)?;
-        let (peers, notes) = network::reach(&base.place, &config.source_addresses)?;
+        let tls = self.tls.as_deref();
+        let (peers, mut notes) = network::reach(&base.place, &config.source_addresses, tls)?;
+        if tls.is_some_and(|client| !client.is_checked()) {
+            notes.push(
+                "--insecure: the server's certificate is NOT checked; whoever stands in between can read \
+                 and change everything, the API key included"
+                    .to_owned(),
+            );
+        }
         let model = match (&config.model, &mock) {
             (Some(model), _) => model.clone(),
             (None, Some(_)) => ServerConfig::default().model,
@@ -127,12 +141,12 @@ impl Address {
                     "application/json",
                     "",
                 )?;
-                network::only_model(&peers[0], &models)?
+                network::only_model(&peers[0], tls, &models)?
             }
         };
         let url = match &config.url {
             Some(url) if url.starts_with("unix:") => format!("{url} {target}"),
-            _ => format!("http://{}{target}", base.host_field()),
+            _ => format!("{}{target}", base.origin()),
         };
         Ok(Endpoint {
             mock,
@@ -140,6 +154,7 @@ impl Address {
             url,
             model,
             template,
+            tls: self.tls.clone(),
             notes,
         })
     }
@@ -230,7 +245,14 @@ mod tests {
                 "mock: true\napi-key-env: NO_SUCH_VARIABLE_HERE",
                 "no environment variable NO_SUCH",
             ),
-            ("url: https://h", "TLS is not built in yet"),
+            (
+                "url: http://h\ninsecure: true",
+                "--insecure is for endpoints behind TLS",
+            ),
+            (
+                "mock: true\nca-file: x",
+                "--ca-file is for endpoints behind TLS",
+            ),
         ] {
             let error = address(yaml).unwrap_err();
             assert!(error.contains(part), "{yaml}: {error}");

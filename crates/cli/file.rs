@@ -22,7 +22,8 @@ const ALTERNATIVES: [&[&str]; 4] = [
 ];
 
 /// Keys that make sense only with another one, and go when that one is displaced.
-const COMPANIONS: [(&str, &[&str]); 4] = [
+const COMPANIONS: [(&str, &[&str]); 5] = [
+    ("url", &["ca-file", "client-cert", "client-key", "insecure"]),
     ("request-rate", &["arrival-pattern", "burstiness"]),
     ("stage", &["arrival-pattern", "burstiness"]),
     (

@@ -31,6 +31,7 @@ mod roofline;
 mod scale;
 mod search;
 mod secrets;
+mod secure;
 mod serve;
 mod setup;
 mod shape;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ridgeline_clock::{Clock, MonotonicClock, Nanos};
 use ridgeline_net::Peer;
+use ridgeline_tls::{Client, Scratch, Session, TlsError};
 use ridgeline_wire::carry::{Carry, CarryPool};
 use ridgeline_wire::http1::{Part, RequestTemplate, ResponseDecoder};
 
@@ -23,10 +24,25 @@ const ADDRESSES_MAX: usize = 16;
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// A blocking connection.
-pub(crate) enum Stream {
+/// A blocking connection, in the clear.
+enum Raw {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+/// A blocking connection.
+pub(crate) struct Stream {
+    raw: Raw,
+    secured: Option<Box<Secured>>,
+}
+
+/// What goes through TLS.
+struct Secured {
+    session: Session,
+    scratch: Scratch,
+    /// Bytes of what was heard last that were read.
+    read_bytes: usize,
+    incoming: Box<[u8]>,
 }
 
 impl Stream {
@@ -35,21 +51,77 @@ impl Stream {
             Peer::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT)?;
                 stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
+                Ok(Raw::Tcp(stream).into())
             }
-            Peer::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            Peer::Unix(path) => UnixStream::connect(path).map(|stream| Raw::Unix(stream).into()),
         }
+    }
+
+    /// The same, ready to be used: with TLS where there is a `client`.
+    pub(crate) fn ready(peer: &Peer, client: Option<&Client>) -> io::Result<Self> {
+        let stream = Self::open(peer)?;
+        match client {
+            Some(client) => stream.secure(client),
+            None => Ok(stream),
+        }
+    }
+
+    /// Shakes hands, within the time that a connection may take.
+    pub(crate) fn secure(mut self, client: &Client) -> io::Result<Self> {
+        let deadline = MonotonicClock.now() + Nanos::from_secs(CONNECT_TIMEOUT.as_secs());
+        let mut session = client.session().map_err(failed)?;
+        let mut out = Vec::new();
+        let mut begun = session.begin(&mut out);
+        let mut secured = Box::new(Secured {
+            session,
+            scratch: Scratch::default(),
+            read_bytes: 0,
+            incoming: vec![0; 16 << 10].into(),
+        });
+        loop {
+            self.raw.write_all(&out)?;
+            out.clear();
+            begun.map_err(failed)?;
+            if secured.session.is_ready() {
+                self.secured = Some(secured);
+                return Ok(self);
+            }
+            let left = deadline - MonotonicClock.now();
+            if left == Nanos::ZERO {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.set_timeout(left.into())?;
+            let read = self.raw.read(&mut secured.incoming)?;
+            if read == 0 {
+                return Err(io::Error::other(
+                    "the server closed the connection during the TLS handshake; does it speak TLS at this \
+                     port?",
+                ));
+            }
+            let Secured {
+                session,
+                scratch,
+                incoming,
+                ..
+            } = &mut *secured;
+            begun = session.received(&incoming[..read], scratch, &mut out);
+        }
+    }
+
+    /// What was agreed on, where it goes through TLS.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        self.secured.as_ref().map(|secured| &secured.session)
     }
 
     pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         // Zero would mean: without end.
         let timeout = Some(timeout.max(Duration::from_micros(1)));
-        match self {
-            Self::Tcp(stream) => {
+        match &self.raw {
+            Raw::Tcp(stream) => {
                 stream.set_read_timeout(timeout)?;
                 stream.set_write_timeout(timeout)
             }
-            Self::Unix(stream) => {
+            Raw::Unix(stream) => {
                 stream.set_read_timeout(timeout)?;
                 stream.set_write_timeout(timeout)
             }
@@ -57,7 +129,17 @@ impl Stream {
     }
 }
 
-impl Read for Stream {
+impl From<Raw> for Stream {
+    fn from(raw: Raw) -> Self {
+        Self { raw, secured: None }
+    }
+}
+
+fn failed(error: TlsError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+impl Read for Raw {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
@@ -66,12 +148,65 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for Raw {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
         }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Stream {
+    /// An end that TLS did not announce is an error of the kind `UnexpectedEof`.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(secured) = &mut self.secured else {
+            return self.raw.read(buffer);
+        };
+        let Secured {
+            session,
+            scratch,
+            read_bytes,
+            incoming,
+        } = &mut **secured;
+        while *read_bytes == scratch.plain().len() {
+            if session.is_ended() {
+                return Ok(0);
+            }
+            let read = self.raw.read(incoming)?;
+            if read == 0 {
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the connection ended without TLS's close_notify: anybody in between may have cut it",
+                ));
+            }
+            let mut out = Vec::new();
+            *read_bytes = 0;
+            let heard = session.received(&incoming[..read], scratch, &mut out);
+            self.raw.write_all(&out)?;
+            heard.map_err(failed)?;
+        }
+        let unread = &scratch.plain()[*read_bytes..];
+        let count = unread.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&unread[..count]);
+        *read_bytes += count;
+        Ok(count)
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(secured) = &mut self.secured else {
+            return self.raw.write(bytes);
+        };
+        let mut out = Vec::new();
+        secured.session.write(bytes, &mut out).map_err(failed)?;
+        self.raw.write_all(&out)?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -109,6 +244,7 @@ fn resolve(place: &Place) -> Result<Vec<Peer>, Complaint> {
 pub(crate) fn reach(
     place: &Place,
     sources: &[IpAddr],
+    tls: Option<&Client>,
 ) -> Result<(Vec<Peer>, Vec<String>), Complaint> {
     check_sources(place, sources)?;
     let mut peers = resolve(place)?;
@@ -125,7 +261,7 @@ pub(crate) fn reach(
     }
     let (mut reached, mut refused) = (Vec::new(), Vec::new());
     for peer in peers {
-        match Stream::open(&peer) {
+        match Stream::ready(&peer, tls) {
             Ok(_) => reached.push(peer),
             Err(error) => refused.push(refusal(&peer, &error)),
         }
@@ -138,6 +274,9 @@ pub(crate) fn reach(
 }
 
 fn refusal(peer: &Peer, error: &io::Error) -> String {
+    if error.get_ref().is_some_and(|inner| inner.is::<TlsError>()) {
+        return format!("no secure connection to {peer}: {error}");
+    }
     let why = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
             "connection refused: nothing listens there; is the server up, and the port right?"
@@ -180,13 +319,17 @@ fn check_sources(place: &Place, sources: &[IpAddr]) -> Result<(), Complaint> {
 }
 
 /// The one model that the server lists.
-pub(crate) fn only_model(peer: &Peer, template: &RequestTemplate) -> Result<String, Complaint> {
+pub(crate) fn only_model(
+    peer: &Peer,
+    tls: Option<&Client>,
+    template: &RequestTemplate,
+) -> Result<String, Complaint> {
     let told = |why: String| {
         Complaint::new(format!(
             "the model is not known: {why}; name it with --model"
         ))
     };
-    let (status, body) = get(peer, template, ANSWER_TIMEOUT)
+    let (status, body) = get(peer, tls, template, ANSWER_TIMEOUT)
         .map_err(|error| told(format!("GET /v1/models failed: {error}")))?;
     if !(200..300).contains(&status) {
         return Err(told(format!(
@@ -224,8 +367,13 @@ fn names(body: &[u8]) -> Option<Vec<String>> {
 }
 
 /// Sends a request without a body and waits for the answer: its status and body.
-fn get(peer: &Peer, template: &RequestTemplate, timeout: Nanos) -> io::Result<(u16, Vec<u8>)> {
-    let mut stream = Stream::open(peer)?;
+fn get(
+    peer: &Peer,
+    tls: Option<&Client>,
+    template: &RequestTemplate,
+    timeout: Nanos,
+) -> io::Result<(u16, Vec<u8>)> {
+    let mut stream = Stream::ready(peer, tls)?;
     let deadline = MonotonicClock.now() + timeout;
     stream.set_timeout(timeout.into())?;
     let mut head = Vec::new();
@@ -305,7 +453,7 @@ mod tests {
                 sent = stream.write_all(b"1;ext=\r\n \r\n");
             }
         });
-        let error = get(&peer, &template.unwrap(), Nanos::from_millis(1)).unwrap_err();
+        let error = get(&peer, None, &template.unwrap(), Nanos::from_millis(1)).unwrap_err();
         let given_up = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
         assert!(given_up.contains(&error.kind()), "{error}");
         drip.join().unwrap();
@@ -319,19 +467,19 @@ mod tests {
             host: "127.0.0.1".to_owned(),
             port,
         };
-        assert_eq!(reach(&place, &[]).unwrap().0.len(), 1);
+        assert_eq!(reach(&place, &[], None).unwrap().0.len(), 1);
         drop(listener);
-        let error = reach(&place, &[]).unwrap_err().to_string();
+        let error = reach(&place, &[], None).unwrap_err().to_string();
         assert!(
             error.contains(&format!("127.0.0.1:{port}: connection refused")),
             "{error}"
         );
-        let error = reach(&Place::Unix("no/such/socket".into()), &[])
+        let error = reach(&Place::Unix("no/such/socket".into()), &[], None)
             .unwrap_err()
             .to_string();
         assert!(error.contains("there is no such socket"), "{error}");
         let foreign = ["192.0.2.1".parse().unwrap()];
-        let error = reach(&place, &foreign).unwrap_err().to_string();
+        let error = reach(&place, &foreign, None).unwrap_err().to_string();
         assert!(
             error.contains("is it an address of this machine?"),
             "{error}"

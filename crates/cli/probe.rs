@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ridgeline_clock::{Clock, MonotonicClock, Nanos};
 use ridgeline_engine::id_prefix;
+use ridgeline_tls::Client;
 use ridgeline_wire::exchange::ErrorKind as Kind;
 use ridgeline_wire::openai::EndpointType;
 
@@ -68,9 +69,14 @@ pub(crate) fn command(args: &ProbeArgs) -> Result<u8, Complaint> {
     let connected = MonotonicClock.now() - connecting;
     writeln!(
         out,
-        "target    {}\nconnected to {peer} in {connected}\n",
+        "target    {}\nconnected to {peer} in {connected}",
         endpoint.url
     )?;
+    let stream = match &endpoint.tls {
+        Some(client) => secure(stream, client, &mut out)?,
+        None => stream,
+    };
+    writeln!(out)?;
     show_request(&mut out, &head, &body)?;
     let streaming = config.streaming.unwrap_or(true);
     let kind = match config.endpoint_type.unwrap_or(EndpointKind::Chat) {
@@ -84,6 +90,34 @@ pub(crate) fn command(args: &ProbeArgs) -> Result<u8, Complaint> {
     converse(stream, &head, deadline, &mut explainer, &mut out)?;
     write!(out, "\n{}", explainer.summary())?;
     Ok(if explainer.succeeded() { 0 } else { FAILED })
+}
+
+/// Shakes hands, and says what was agreed on.
+fn secure(stream: Stream, client: &Client, out: &mut impl Write) -> Result<Stream, Complaint> {
+    let begun = MonotonicClock.now();
+    let stream = stream.secure(client)?;
+    let span = MonotonicClock.now() - begun;
+    if let Some(session) = stream.session() {
+        let version = session.version();
+        let version = version.map_or_else(|| "TLS".to_owned(), |version| version.to_string());
+        let resumed = if session.is_resumed() {
+            ", resumed"
+        } else {
+            ""
+        };
+        let protocol = String::from_utf8_lossy(session.protocol().unwrap_or(b"none"));
+        let checked = if client.is_checked() {
+            "certificate checked"
+        } else {
+            "certificate NOT checked"
+        };
+        let protocol = printable(&protocol, SHOWN_CHARS_MAX);
+        writeln!(
+            out,
+            "secured by {version} in {span}{resumed}, protocol {protocol}, {checked}"
+        )?;
+    }
+    Ok(stream)
 }
 
 /// The request as it is sent, without secrets.
@@ -130,6 +164,14 @@ fn converse(
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => continue,
                 ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => explainer.ended(false, now()),
+                ErrorKind::UnexpectedEof => {
+                    explainer.failed(Kind::TlsTruncated, error.to_string(), now());
+                    String::new()
+                }
+                ErrorKind::InvalidData => {
+                    explainer.failed(Kind::Tls, error.to_string(), now());
+                    String::new()
+                }
                 _ => {
                     let kind = if sent.is_err() {
                         Kind::Send

@@ -13,6 +13,7 @@ use crate::bounds::Bounds;
 use crate::complaint::Complaint;
 use crate::config::{BenchConfig, DriverKind, EndpointKind, OnOff, RecordsKind};
 use crate::endpoint::Address;
+use crate::secure::SecureArgs;
 use crate::setup::{self, Setup};
 use crate::span::Span;
 use crate::{machine, signals, terminal};
@@ -57,7 +58,7 @@ pub(crate) struct ServeArgs {
         default_value = "30s"
     )]
     drain_timeout: Span,
-    /// Base URL of the endpoint, as http://127.0.0.1:8000, or unix:PATH
+    /// Base URL of the endpoint, as http://127.0.0.1:8000, https://HOST, or unix:PATH
     #[arg(
         long,
         short = 'u',
@@ -90,6 +91,8 @@ pub(crate) struct ServeArgs {
         value_name = "LIST"
     )]
     source_addresses: Vec<IpAddr>,
+    #[command(flatten)]
+    secure: SecureArgs,
 
     /// Queries in flight, each on a connection of its own; more wait [default: 256]
     #[arg(long, short = 'c', visible_aliases = ["connections", "max-concurrency"],
@@ -113,7 +116,7 @@ impl ServeArgs {
     /// The same as a run without an end. What a run sends and when is the queries' to say: its one prompt
     /// is never sent, and neither is its model.
     fn config(&self, cores: Option<&str>) -> BenchConfig {
-        BenchConfig {
+        self.secure.over(BenchConfig {
             url: self.url.clone(),
             endpoint_type: self.endpoint_type,
             endpoint: self.endpoint.clone(),
@@ -135,7 +138,7 @@ impl ServeArgs {
                 ..Bounds::default()
             }),
             ..BenchConfig::default()
-        }
+        })
     }
 
     fn limits(&self, in_flight: u32) -> Limits {

@@ -145,6 +145,7 @@ fn plan(
         target: Target {
             peers: endpoint.peers.clone(),
             sources: config.source_addresses.clone(),
+            tls: endpoint.tls.clone(),
         },
         endpoint: match config.endpoint_type.unwrap_or(EndpointKind::Chat) {
             EndpointKind::Chat => EndpointType::Chat,
@@ -364,6 +365,9 @@ fn memory(plan: &Plan, prompts: &Prompts) -> Result<Vec<MemoryLine>, Complaint> 
         what: "request bodies",
         bytes: prompts.bytes(),
     });
+    if plan.target.tls.is_some() {
+        lines.extend(sealed(plan, prompts));
+    }
     let needed = sum(&lines);
     match machine::memory_available() {
         Some(available) if needed > available => Err(Complaint::new(format!(
@@ -374,6 +378,25 @@ fn memory(plan: &Plan, prompts: &Prompts) -> Result<Vec<MemoryLine>, Complaint> 
         ))),
         _ => Ok(lines),
     }
+}
+
+/// What connections take that go through TLS.
+fn sealed(plan: &Plan, prompts: &Prompts) -> [MemoryLine; 2] {
+    let connections = |k| u64::from(plan.limits.connections(plan.slots_of(k)));
+    let connections: u64 = plan.own_shards.clone().map(connections).sum();
+    let longest = prompts.bodies.iter().map(|body| body.len() as u64).max();
+    [
+        // Keys and the state of the protocol.
+        MemoryLine {
+            what: "TLS",
+            bytes: connections * ridgeline_tls::SESSION_BYTES as u64,
+        },
+        // Bodies are sealed for each connection.
+        MemoryLine {
+            what: "sealed requests",
+            bytes: connections * longest.unwrap_or(0),
+        },
+    ]
 }
 
 pub(crate) fn sum(lines: &[MemoryLine]) -> u64 {

@@ -7,8 +7,39 @@ use crate::config::EndpointKind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BaseUrl {
     pub(crate) place: Place,
+    scheme: Scheme,
     /// Without a slash at its end; often empty.
     path: String,
+}
+
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    /// The same through TLS.
+    Https,
+}
+
+impl Scheme {
+    fn named(name: &str) -> Option<Self> {
+        let all = [Self::Http, Self::Https];
+        all.into_iter()
+            .find(|scheme| name.eq_ignore_ascii_case(scheme.name()))
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    const fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
 }
 
 /// Where a server is.
@@ -36,23 +67,17 @@ impl BaseUrl {
             }
             return Ok(Self {
                 place: Place::Unix(path.into()),
+                scheme: Scheme::Http,
                 path: String::new(),
             });
         }
-        let rest = match text.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-                return Err(wrong(
-                    "TLS is not built in yet; use http://, or put a proxy that speaks TLS in \
-                     between and measure through that",
-                ));
-            }
-            Some((scheme, _)) => {
-                return Err(wrong(&format!(
-                    "`{scheme}` is not a scheme it speaks; {EXAMPLE}"
-                )));
-            }
-            None => return Err(wrong(&format!("it has no scheme; {EXAMPLE}"))),
+        let Some((name, rest)) = text.split_once("://") else {
+            return Err(wrong(&format!("it has no scheme; {EXAMPLE}")));
+        };
+        let Some(scheme) = Scheme::named(name) else {
+            return Err(wrong(&format!(
+                "`{name}` is not a scheme it speaks; {EXAMPLE}"
+            )));
         };
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
@@ -69,11 +94,23 @@ impl BaseUrl {
             ));
         }
         let (host, port) = authority_of(authority).map_err(|why| wrong(&why))?;
+        let port = port.unwrap_or_else(|| scheme.port());
         let place = Place::Tcp { host, port };
         Ok(Self {
             place,
+            scheme,
             path: path.trim_end_matches('/').to_owned(),
         })
+    }
+
+    /// Whether it is spoken to through TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.scheme == Scheme::Https
+    }
+
+    /// Without a path, as https://HOST:PORT.
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", self.scheme.name(), self.host_field())
     }
 
     /// The value of the Host field.
@@ -86,7 +123,7 @@ impl BaseUrl {
                 } else {
                     host.clone()
                 };
-                if *port == 80 {
+                if *port == self.scheme.port() {
                     host
                 } else {
                     format!("{host}:{port}")
@@ -115,6 +152,7 @@ impl BaseUrl {
     pub(crate) fn models(&self) -> String {
         let base = Self {
             place: self.place.clone(),
+            scheme: self.scheme,
             path: ["/chat/completions", "/completions"]
                 .iter()
                 .find_map(|api| self.path.strip_suffix(api))
@@ -133,7 +171,8 @@ impl BaseUrl {
     }
 }
 
-fn authority_of(authority: &str) -> Result<(String, u16), String> {
+/// The host, and the port where one is named.
+fn authority_of(authority: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest
@@ -164,9 +203,9 @@ fn authority_of(authority: &str) -> Result<(String, u16), String> {
         return Err(format!("`{host}` is not a host name"));
     }
     match port {
-        Some("") => Ok((host.to_owned(), 80)),
+        Some("") => Ok((host.to_owned(), None)),
         Some(port) => match port.parse() {
-            Ok(port @ 1..) => Ok((host.to_owned(), port)),
+            Ok(port @ 1..) => Ok((host.to_owned(), Some(port))),
             _ => Err(format!(
                 "`{port}` is not a port; it is a number from 1 to 65535"
             )),
@@ -190,6 +229,10 @@ mod tests {
             ),
             ("http://h/", "h", "/v1/chat/completions"),
             ("HTTP://h:80/v1/", "h", "/v1/chat/completions"),
+            ("https://h/", "h", "/v1/chat/completions"),
+            ("HTTPS://h:443", "h", "/v1/chat/completions"),
+            ("https://h:80", "h:80", "/v1/chat/completions"),
+            ("http://h:443", "h:443", "/v1/chat/completions"),
             (
                 "http://[::1]:9/api/v1",
                 "[::1]:9",
@@ -217,7 +260,7 @@ mod tests {
     fn mistakes_are_answered_with_a_remedy() {
         for (url, part) in [
             ("127.0.0.1:8000", "has no scheme"),
-            ("https://h", "TLS is not built in yet"),
+            ("https://", "names no host"),
             ("ftp://h", "`ftp` is not a scheme"),
             ("http://", "names no host"),
             ("http://:80", "names no host"),

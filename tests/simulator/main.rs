@@ -12,4 +12,5 @@ mod fed; // queries from outside: order, first tokens, back-pressure, drain
 mod open; // open loop: schedule, lag, cap, what was never sent, coordinated omission
 mod overload; // a server of fixed capacity, below it and above: what queueing theory says, and who limits
 mod search; // knees and highest rates of a queue, found by the engine on its own
+mod secure; // through TLS: times, cut records, resumption, certificates, truncation, handshakes that fail
 mod world; // a plan, a network and a scripted endpoint in a few lines

@@ -46,6 +46,7 @@ pub(crate) fn plan(load: Load, requests: u64) -> Plan {
         target: Target {
             peers: vec![address()],
             sources: Vec::new(),
+            tls: None,
         },
         endpoint: EndpointType::Chat,
         streaming: true,
@@ -195,9 +196,9 @@ pub(crate) struct Endpoint {
     /// When each place for an answer is free again: requests wait for one in the order they came. Without
     /// any there is room for all.
     pub(crate) places: Vec<Nanos>,
-    head: Bytes,
-    events: Vec<Bytes>,
-    tail: Bytes,
+    pub(crate) head: Bytes,
+    pub(crate) events: Vec<Bytes>,
+    pub(crate) tail: Bytes,
     unread: HashMap<u32, Vec<u8>>,
     /// Requests seen.
     pub(crate) requests: u64,

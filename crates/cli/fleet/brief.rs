@@ -69,6 +69,7 @@ fn files(config: &BenchConfig) -> Result<Vec<PlanFile>, Complaint> {
     let tokenizer = tokenizer
         .filter(|path| path.exists())
         .map(|path| ("tokenizer", path));
+    let ca_file = config.ca_file.as_deref().map(|path| ("ca-file", path));
     let read = |(key, path): (&str, &Path)| {
         let inside = path.join("tokenizer.json");
         let path = if path.is_dir() { &inside } else { path };
@@ -94,7 +95,8 @@ fn files(config: &BenchConfig) -> Result<Vec<PlanFile>, Complaint> {
             bytes: Arc::from(bytes),
         })
     };
-    dataset.into_iter().chain(tokenizer).map(read).collect()
+    let files = dataset.into_iter().chain(tokenizer).chain(ca_file);
+    files.map(read).collect()
 }
 
 #[cfg(test)]

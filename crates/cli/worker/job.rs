@@ -174,6 +174,7 @@ impl Job {
             match head.key.as_str() {
                 "dataset" => config.dataset = Some(path.clone()),
                 "tokenizer" => config.tokenizer = Some(path.display().to_string()),
+                "ca-file" => config.ca_file = Some(path.clone()),
                 key => {
                     return Err(Complaint::new(format!(
                         "the plan has a file for `{key}`, which takes none"

@@ -4,6 +4,7 @@ use ridgeline_wire::carry::Carry;
 use ridgeline_wire::http1::ResponseDecoder;
 
 use crate::limits::Limits;
+use crate::secure::Secure;
 
 /// Bytes of one connection in its slab, without its buffers.
 pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>();
@@ -13,7 +14,7 @@ pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>();
 pub(crate) enum State {
     /// The place is free.
     Free,
-    /// Being set up for the slot that asked for it.
+    /// Being set up for the slot that asked for it, its TLS handshake included.
     Connecting,
     /// Up, and carrying nothing.
     Idle,
@@ -39,6 +40,8 @@ pub(crate) struct Connection {
     pub(crate) carry: Carry,
     /// The buffer of the request head; with the driver while it is sent.
     pub(crate) head: Vec<u8>,
+    /// What secures it; `None` of one in the clear.
+    pub(crate) secure: Option<Box<Secure>>,
 }
 
 impl Connection {
@@ -52,6 +55,7 @@ impl Connection {
             http: ResponseDecoder::new(limits.head_bytes_max),
             carry: Carry::new(limits.carry_inline_bytes),
             head: Vec::with_capacity(limits.send_inline_bytes),
+            secure: None,
         }
     }
 

@@ -91,6 +91,7 @@ impl Shard {
             finish_reason,
             timeline: slot.timeline,
             connected: slot.connected,
+            secured: slot.secured,
             usage: usage.unwrap_or_default(),
             token_source: counts.source,
             input_counted: counts.input,

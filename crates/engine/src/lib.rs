@@ -31,6 +31,7 @@ mod pool;
 mod record;
 mod requests;
 mod run;
+mod secure;
 mod serve;
 mod shard;
 mod sink;

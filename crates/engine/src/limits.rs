@@ -32,6 +32,8 @@ pub struct Limits {
     pub events_saved_max: usize,
     /// Finished requests that may wait for the thread that writes records, per shard.
     pub records_queued_max: usize,
+    /// Tickets by which TLS connections are resumed, of all shards together.
+    pub tls_tickets_max: usize,
     /// Provided receive buffers of a ring: size of each.
     pub receive_buffer_bytes: usize,
     /// Provided receive buffers of a ring: how many.
@@ -54,6 +56,7 @@ impl Default for Limits {
             gap_events: 128,
             events_saved_max: 1 << 20,
             records_queued_max: 1 << 16,
+            tls_tickets_max: 1024,
             receive_buffer_bytes: 64 << 10,
             receive_buffers: 128,
         }

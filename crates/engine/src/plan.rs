@@ -1,10 +1,12 @@
 use std::net::IpAddr;
 use std::ops::Range;
+use std::sync::Arc;
 
 use ridgeline_clock::Nanos;
 use ridgeline_metrics::{Collector, Slo};
 use ridgeline_net::Peer;
 use ridgeline_schedule::{ScheduleSpec, StopRule};
+use ridgeline_tls::Client;
 use ridgeline_wire::openai::EndpointType;
 use ridgeline_workload::Order;
 
@@ -78,6 +80,8 @@ pub struct Target {
     /// Local addresses to connect from, used in turn by new connections. Empty: the kernel's
     /// choice.
     pub sources: Vec<IpAddr>,
+    /// What connections are secured by; `None`: they are in the clear.
+    pub tls: Option<Arc<Client>>,
 }
 
 /// The validated, immutable description of a run. Times are spans.

@@ -1,4 +1,3 @@
-use bytes::Bytes;
 use ridgeline_clock::Nanos;
 use ridgeline_metrics::Phase;
 use ridgeline_net::{Close, Commands};
@@ -53,11 +52,13 @@ impl Shard {
         connection.state = connection::State::Connecting;
         connection.reused = false;
         connection.opening_since = now;
+        connection.secure = target.tls.is_some().then(Box::default);
         commands.open(connection.token(index), peer, source);
         Some(index)
     }
 
-    /// The first action for a request: its bytes are queued on its connection.
+    /// The first action for a request: its bytes are queued on its connection, unless that is still to be
+    /// secured.
     fn start(
         &mut self,
         slot_index: u32,
@@ -70,14 +71,18 @@ impl Shard {
         slot.state = slot::State::Active;
         slot.connection = Some(connection_index);
         slot.pool_wait += now - slot.waiting_since;
-        connection.slot = Some(slot_index);
-        connection.http.start();
-        let mut head = std::mem::take(&mut connection.head);
-        let body: Bytes = match self.state.source.feed() {
-            None => self.requests.write(&mut head, slot.index, slot.sample),
-            Some(feed) => feed.write(slot_index, &mut head, self.plan.limits.send_inline_bytes),
-        };
-        commands.send(connection.token(connection_index), head, body);
+        if connection.secure.is_some() {
+            self.start_secure(slot_index, connection_index, commands);
+        } else {
+            connection.slot = Some(slot_index);
+            connection.http.start();
+            let mut head = std::mem::take(&mut connection.head);
+            let body = match self.state.source.feed() {
+                None => self.requests.write(&mut head, slot.index, slot.sample),
+                Some(feed) => feed.write(slot_index, &mut head, self.plan.limits.send_inline_bytes),
+            };
+            commands.send(connection.token(connection_index), head, body);
+        }
         self.mark_started(slot_index, now);
     }
 
@@ -116,6 +121,9 @@ impl Shard {
 
     /// Asks for the end of a connection. Its place is free when the driver says `closed`.
     pub(crate) fn close(&mut self, index: u32, how: Close, commands: &mut Commands) {
+        if how == Close::Fin {
+            self.say_goodbye(index, commands);
+        }
         self.leave(index);
         let connection = &mut self.connections[index as usize];
         connection.state = connection::State::Closing;
@@ -130,6 +138,7 @@ impl Shard {
             self.connecting -= 1;
         }
         connection.slot = None;
+        connection.secure = None;
         connection.carry.clear(&mut self.shared.pool);
     }
 

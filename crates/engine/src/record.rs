@@ -38,6 +38,8 @@ pub struct Record {
     pub timeline: Timeline,
     /// When the connection was up, if a new one was needed.
     pub connected: Option<Nanos>,
+    /// When that connection's TLS handshake was over, if it has TLS.
+    pub secured: Option<Nanos>,
     /// Tokens as the server counted them.
     pub usage: Usage,
     /// Where the output token count of the summaries comes from.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use ridgeline_clock::Nanos;
 use ridgeline_metrics::{Collector, GapPool, Phase, Stopped, Timeline};
 use ridgeline_net::{Close, Commands};
+use ridgeline_tls::Scratch;
 use ridgeline_wire::exchange::Shared;
 use ridgeline_wire::exchange::{Asked, ErrorKind};
 use rtrb::Producer;
@@ -75,6 +76,10 @@ pub struct Shard {
     pub(crate) back_off_until: Nanos,
     pub(crate) connections_opened: u64,
     pub(crate) shared: Shared,
+    /// Where TLS is read: nothing is in it while connections are in the clear.
+    pub(crate) scratch: Scratch,
+    /// Where requests are written that go through TLS.
+    pub(crate) request: Vec<u8>,
     pub(crate) gap_pool: GapPool,
     pub(crate) collector: Collector,
     pub(crate) records: Option<Producer<Record>>,
@@ -168,6 +173,8 @@ impl Shard {
             back_off_until: Nanos::ZERO,
             connections_opened: 0,
             shared: Shared::new(limits.carry_pool_bytes_max, limits.familiar_bytes_max),
+            scratch: Scratch::default(),
+            request: Vec::new(),
             gap_pool: GapPool::new(GapPool::blocks_for(slot_count, limits.gap_events)),
             collector: if plan.count_later {
                 plan.collector().counting_later()
@@ -332,13 +339,17 @@ impl Shard {
             if slot.deadline > now {
                 return;
             }
-            let connecting = slot.connection.is_none_or(|c| {
-                self.connections[c as usize].state == connection::State::Connecting
-            });
+            let connection = slot.connection.map(|c| &self.connections[c as usize]);
+            let connecting = connection.is_none_or(|c| c.state == connection::State::Connecting);
             let (kind, message) = if connecting {
+                let secure = connection.and_then(|c| c.secure.as_ref());
                 (
                     ErrorKind::ConnectTimeout,
-                    "no connection within the timeout of the request",
+                    if secure.is_some_and(|secure| secure.has_begun()) {
+                        "the TLS handshake was not over within the timeout of the request"
+                    } else {
+                        "no connection within the timeout of the request"
+                    },
                 )
             } else {
                 (
@@ -522,6 +533,7 @@ impl Shard {
         slot.connection = None;
         slot.connected = None;
         slot.send = None;
+        slot.secured = None;
         slot.waiting_since = now;
         slot.pool_wait = Nanos::ZERO;
         slot.events_at_stop = None;

@@ -18,7 +18,13 @@ impl Shard {
     }
 
     /// The exchange on a connection failed before it began.
-    fn fail(&mut self, slot_index: u32, kind: ErrorKind, message: Cow<'static, str>, at: Nanos) {
+    pub(crate) fn fail(
+        &mut self,
+        slot_index: u32,
+        kind: ErrorKind,
+        message: Cow<'static, str>,
+        at: Nanos,
+    ) {
         self.slots[slot_index as usize]
             .exchange
             .fail(kind, message, at);
@@ -36,7 +42,7 @@ impl Shard {
     }
 
     /// Ends the exchange on a connection that ended, or sends its request again elsewhere.
-    fn exchange_ended(&mut self, index: u32, fin: bool, arrival: Arrival) {
+    pub(crate) fn exchange_ended(&mut self, index: u32, fin: bool, arrival: Arrival) {
         let Some(slot_index) = self.connections[index as usize].slot.take() else {
             return;
         };
@@ -44,6 +50,12 @@ impl Shard {
             self.slots[slot_index as usize].retries += 1;
             self.wait_again(slot_index, arrival.reaped);
             return;
+        }
+        if fin && self.is_cut(index) && self.has_answer_begun(slot_index) {
+            let message = "the connection ended inside the response without TLS's close_notify: anybody \
+                           in between may have cut it";
+            let kind = ErrorKind::TlsTruncated;
+            return self.fail(slot_index, kind, message.into(), arrival.reaped);
         }
         let connection = &mut self.connections[index as usize];
         let slot = &mut self.slots[slot_index as usize];
@@ -66,9 +78,13 @@ impl Shard {
     }
 
     fn connect_failed(&mut self, index: u32, cause: Closed, at: Nanos) {
-        let Some(slot_index) = self.connections[index as usize].slot.take() else {
+        let Some(slot_index) = self.take_slot(index) else {
             return;
         };
+        if self.is_shaking_hands(index) {
+            let message = format!("{} during the TLS handshake", lost_how(cause));
+            return self.fail(slot_index, ErrorKind::Tls, message.into(), at);
+        }
         let (kind, message) = match cause {
             Closed::NoPorts => {
                 self.exhausted.ports = true;
@@ -137,6 +153,9 @@ impl Sink for Shard {
         if connection.state != State::Connecting {
             return;
         }
+        if connection.secure.is_some() {
+            return self.opened_secure(index, at, commands);
+        }
         self.connecting -= 1;
         connection.state = State::Busy;
         match connection.slot {
@@ -193,6 +212,52 @@ impl Sink for Shard {
         let Some(index) = self.place(token) else {
             return;
         };
+        if self.connections[index as usize].secure.is_some() {
+            self.received_secure(index, bytes, arrival, commands);
+        } else {
+            self.heard(index, bytes, arrival, commands);
+        }
+    }
+
+    fn ended(&mut self, commands: &mut Commands, token: Token, arrival: Arrival) {
+        let Some(index) = self.place(token) else {
+            return;
+        };
+        if self.connections[index as usize].state == State::Closing {
+            return;
+        }
+        if self.is_shaking_hands(index) {
+            self.ended_in_handshake(index, arrival.reaped);
+        }
+        self.exchange_ended(index, true, arrival);
+        self.close(index, Close::Fin, commands);
+        self.serve_waiting(arrival.reaped, commands);
+    }
+
+    fn closed(&mut self, commands: &mut Commands, token: Token, cause: Closed, at: Nanos) {
+        let Some(index) = self.place(token) else {
+            return;
+        };
+        match self.connections[index as usize].state {
+            State::Connecting => self.connect_failed(index, cause, at),
+            State::Busy => self.connection_lost(index, cause, at),
+            State::Free | State::Idle | State::Closing => {}
+        }
+        self.free(index);
+        self.serve_waiting(at, commands);
+    }
+}
+
+impl Shard {
+    /// Bytes came of what the server says on a connection.
+    #[inline]
+    pub(crate) fn heard(
+        &mut self,
+        index: u32,
+        bytes: &[u8],
+        arrival: Arrival,
+        commands: &mut Commands,
+    ) {
         let connection = &mut self.connections[index as usize];
         let Some(slot_index) = connection.slot else {
             // Bytes that belong to no request: whatever comes next on it can't be trusted.
@@ -226,33 +291,6 @@ impl Sink for Shard {
         }
     }
 
-    fn ended(&mut self, commands: &mut Commands, token: Token, arrival: Arrival) {
-        let Some(index) = self.place(token) else {
-            return;
-        };
-        if self.connections[index as usize].state == State::Closing {
-            return;
-        }
-        self.exchange_ended(index, true, arrival);
-        self.close(index, Close::Fin, commands);
-        self.serve_waiting(arrival.reaped, commands);
-    }
-
-    fn closed(&mut self, commands: &mut Commands, token: Token, cause: Closed, at: Nanos) {
-        let Some(index) = self.place(token) else {
-            return;
-        };
-        match self.connections[index as usize].state {
-            State::Connecting => self.connect_failed(index, cause, at),
-            State::Busy => self.connection_lost(index, cause, at),
-            State::Free | State::Idle | State::Closing => {}
-        }
-        self.free(index);
-        self.serve_waiting(at, commands);
-    }
-}
-
-impl Shard {
     /// A connection that carried a request is gone.
     fn connection_lost(&mut self, index: u32, cause: Closed, at: Nanos) {
         let arrival = Arrival::reaped(at);
@@ -278,5 +316,18 @@ impl Shard {
             format!("sending failed: {error}").into(),
             at,
         );
+    }
+}
+
+/// How a connection was lost, in words.
+fn lost_how(cause: Closed) -> Cow<'static, str> {
+    match cause {
+        Closed::PeerReset => "the server reset the connection".into(),
+        Closed::TimedOut => "the server no longer answered".into(),
+        Closed::Os(errno) => {
+            let error = std::io::Error::from_raw_os_error(errno);
+            format!("the connection failed ({error})").into()
+        }
+        other => format!("the connection was lost ({other:?})").into(),
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Slot {
     pub(crate) connected: Option<Nanos>,
     /// From submitting it to the driver's word that the kernel took it.
     pub(crate) send: Option<Nanos>,
+    /// When that connection's TLS handshake was over.
+    pub(crate) secured: Option<Nanos>,
     /// When the request began to wait for a connection.
     pub(crate) waiting_since: Nanos,
     pub(crate) pool_wait: Nanos,
@@ -76,6 +78,7 @@ impl Slot {
             connection: None,
             connected: None,
             send: None,
+            secured: None,
             waiting_since: Nanos::ZERO,
             pool_wait: Nanos::ZERO,
             cap_wait: Nanos::ZERO,

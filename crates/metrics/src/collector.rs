@@ -102,7 +102,7 @@ pub struct Collector {
     stages: Vec<StageTotals>,
 }
 
-const PLACES: usize = 12;
+const PLACES: usize = 13;
 
 /// Where a metric's distribution lies; ITL and ICL are made from the gaps, and TPOT is with the
 /// outputs.
@@ -120,6 +120,7 @@ const fn place(metric: Metric) -> Option<usize> {
         Metric::HarnessDelay => 9,
         Metric::StampWidth => 10,
         Metric::Send => 11,
+        Metric::Tls => 12,
         Metric::Itl | Metric::Icl | Metric::Tpot => return None,
     })
 }
@@ -350,6 +351,7 @@ impl Collector {
             timeline.latency_from_schedule(*streamed),
         );
         self.sample(Metric::Connect, timeline.connect);
+        self.sample(Metric::Tls, timeline.tls);
         if *streamed {
             self.sample(Metric::Ttft, timeline.ttft());
             self.sample(Metric::TtftFromSchedule, timeline.ttft_from_schedule());

@@ -28,6 +28,9 @@ pub enum Metric {
     Icl,
     /// How long a new connection took, of successes that needed one.
     Connect,
+    /// How long the TLS handshake of a new connection took, of successes that needed one: from when the
+    /// connection was up to the arrival of the server's last word. Resumed ones are shorter.
+    Tls,
     /// [`crate::Timeline::schedule_lag`] without the wait under a concurrency cap, of every measured
     /// request, however it ended: it judges the client. Like inference-perf's `schedule_delay`.
     ScheduleLag,
@@ -48,7 +51,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order of a report.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Latency,
         Self::LatencyFromSchedule,
         Self::Ttft,
@@ -58,6 +61,7 @@ impl Metric {
         Self::Itl,
         Self::Icl,
         Self::Connect,
+        Self::Tls,
         Self::ScheduleLag,
         Self::PoolWait,
         Self::CapWait,
@@ -91,6 +95,7 @@ impl Metric {
             Self::Itl => "itl",
             Self::Icl => "icl",
             Self::Connect => "connect",
+            Self::Tls => "tls",
             Self::ScheduleLag => "schedule_lag",
             Self::PoolWait => "pool_wait",
             Self::CapWait => "cap_wait",

@@ -14,6 +14,8 @@ pub struct Timeline {
     pub submitted: Option<Nanos>,
     /// A *span*: how long a new connection took, when one was needed.
     pub connect: Option<Nanos>,
+    /// A *span*: how long the TLS handshake of that connection took, after it was up.
+    pub tls: Option<Nanos>,
     /// Arrival of the first response byte.
     pub first_byte: Option<Nanos>,
     /// Arrival of the first event with non-empty text, reasoning or tool-call delta.
@@ -108,6 +110,7 @@ mod tests {
         started: Nanos(130),
         submitted: Some(Nanos(150)),
         connect: Some(Nanos(15)),
+        tls: None,
         first_byte: Some(Nanos(900)),
         first_token: Some(Nanos(1_000)),
         first_output: Some(Nanos(1_400)),

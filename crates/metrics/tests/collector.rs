@@ -58,6 +58,7 @@ impl Request {
                 started: Nanos(self.scheduled + self.lag),
                 submitted: Some(Nanos(submitted)),
                 connect: self.connect.map(Nanos),
+                tls: self.connect.map(|ns| Nanos(2 * ns)),
                 first_byte: times.first().copied().map(Nanos),
                 first_token: times.first().copied().map(Nanos),
                 first_output: times.get(self.reasoning_events).copied().map(Nanos),
@@ -276,7 +277,7 @@ fn check_summaries(collector: &Collector, all: &[Request]) {
         // To the nearest whole, halves up.
         (after > 0).then(|| (span + after / 2) / after)
     };
-    let expected: [(Metric, Vec<u64>); 7] = [
+    let expected: [(Metric, Vec<u64>); 8] = [
         (
             Metric::Latency,
             samples(all, |r| Some(end(r)? - r.scheduled - r.lag)),
@@ -299,10 +300,16 @@ fn check_summaries(collector: &Collector, all: &[Request]) {
         ),
         (Metric::Tpot, samples(all, tpot)),
         (Metric::Connect, samples(all, |r| r.connect)),
+        (Metric::Tls, samples(all, |r| Some(2 * r.connect?))),
     ];
     for (metric, samples) in expected {
         check(metric.name(), &collector.distribution(metric), samples);
     }
+    check_client(collector, all);
+}
+
+/// What judges the client, whatever came of its requests.
+fn check_client(collector: &Collector, all: &[Request]) {
     let client = |of: fn(&Request) -> u64| -> Vec<u64> {
         all.iter()
             .filter(|r| r.phase == Phase::Measured)

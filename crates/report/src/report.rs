@@ -62,6 +62,9 @@ pub struct Report {
     pub icl_ns: Option<Summary>,
     /// See [`Metric::Connect`].
     pub connect_ns: Option<Summary>,
+    /// See [`Metric::Tls`].
+    #[serde(default)]
+    pub tls_ns: Option<Summary>,
     /// Tokens of the successes.
     pub tokens: TokenFigures,
     /// Failures of the measured phase by kind.
@@ -99,6 +102,9 @@ pub struct TargetFigures {
     pub endpoint_type: String,
     /// Whether streamed answers were asked for.
     pub streaming: bool,
+    /// Of an endpoint behind TLS: whether its certificate was checked; `None` of one in the clear.
+    #[serde(default)]
+    pub certificate_checked: Option<bool>,
 }
 
 /// What makes requests start.
@@ -472,6 +478,7 @@ impl Report {
             Metric::Itl => &self.itl_ns,
             Metric::Icl => &self.icl_ns,
             Metric::Connect => &self.connect_ns,
+            Metric::Tls => &self.tls_ns,
             Metric::ScheduleLag => &self.load.schedule_lag_ns,
             Metric::PoolWait => &self.load.pool_wait_ns,
             Metric::CapWait => &self.load.cap_wait_ns,
@@ -494,16 +501,18 @@ impl Report {
             Metric::Ttfo => differs(Metric::Ttfo, Metric::Ttft),
             Metric::Icl => differs(Metric::Icl, Metric::Itl),
             Metric::TtftFromSchedule | Metric::LatencyFromSchedule => open && found(*metric),
-            Metric::Connect | Metric::ScheduleLag | Metric::Send | Metric::HarnessDelay => {
-                found(*metric)
-            }
+            Metric::Connect
+            | Metric::Tls
+            | Metric::ScheduleLag
+            | Metric::Send
+            | Metric::HarnessDelay => found(*metric),
             Metric::PoolWait | Metric::CapWait | Metric::StampWidth => waited(*metric),
         };
         ROWS.into_iter().filter(shown).collect()
     }
 }
 
-const ROWS: [Metric; 15] = [
+const ROWS: [Metric; 16] = [
     Metric::Ttft,
     Metric::TtftFromSchedule,
     Metric::Ttfo,
@@ -513,6 +522,7 @@ const ROWS: [Metric; 15] = [
     Metric::Icl,
     Metric::Tpot,
     Metric::Connect,
+    Metric::Tls,
     Metric::ScheduleLag,
     Metric::PoolWait,
     Metric::CapWait,

@@ -76,6 +76,7 @@ pub(crate) fn plan(recipe: &Recipe) -> Plan {
         target: Target {
             peers: vec![Peer::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)))],
             sources: Vec::new(),
+            tls: None,
         },
         endpoint: EndpointType::Chat,
         streaming: recipe.streaming,
@@ -170,6 +171,7 @@ fn request(
         scheduled,
         started: submitted,
         connect: (noise.is_multiple_of(50)).then_some(Nanos(45_000 + noise / 100)),
+        tls: None,
         submitted: Some(submitted),
         first_byte: Some(first),
         first_token: Some(first),

@@ -139,6 +139,7 @@ fn plan(slots: u32) -> Plan {
         target: Target {
             peers: vec![address()],
             sources: Vec::new(),
+            tls: None,
         },
         endpoint: EndpointType::Chat,
         streaming: true,

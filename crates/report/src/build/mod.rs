@@ -90,6 +90,7 @@ impl Report {
             itl_ns: summary(Metric::Itl),
             icl_ns: summary(Metric::Icl),
             connect_ns: summary(Metric::Connect),
+            tls_ns: summary(Metric::Tls),
             tokens: tokens(collector, context),
             errors: collector.errors().to_map(),
             error_examples: examples(context.written),
@@ -130,6 +131,7 @@ fn target(context: &Context<'_>) -> TargetFigures {
         }
         .to_owned(),
         streaming: context.plan.streaming,
+        certificate_checked: context.plan.target.tls.as_ref().map(|tls| tls.is_checked()),
     }
 }
 

@@ -26,7 +26,7 @@ const KEYS: &[(&str, &str)] = &[
         "",
         "schema ridgeline environment plan target started_unix_ns interrupted exit_code percentiles \
          verdict load throughput latency_ns latency_from_schedule_ns ttft_ns ttft_from_schedule_ns \
-         ttfo_ns tpot_ns itl_ns icl_ns connect_ns tokens errors error_examples finish_reasons \
+         ttfo_ns tpot_ns itl_ns icl_ns connect_ns tls_ns tokens errors error_examples finish_reasons \
          goodput harness stages",
     ),
     ("/ridgeline", "version revision"),
@@ -39,7 +39,10 @@ const KEYS: &[(&str, &str)] = &[
         "/environment/clock",
         "boot_id time_namespace start_monotonic_ns start_realtime_ns realtime_error_ns",
     ),
-    ("/target", "url model endpoint_type streaming"),
+    (
+        "/target",
+        "url model endpoint_type streaming certificate_checked",
+    ),
     ("/verdict", "status limited_by reasons"),
     (
         "/verdict/reasons/0",

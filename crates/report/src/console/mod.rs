@@ -132,6 +132,14 @@ fn load(page: &mut Page, report: &Report) {
     let model = shorten(&clean(&target.model), 60);
     let endpoint = format!("{}, model {model}, {streamed}", clean(&target.url));
     page.field("Endpoint", &endpoint);
+    if target.certificate_checked == Some(false) {
+        let style = Style::Caution;
+        page.item(
+            style,
+            "!",
+            "its certificate was NOT checked (--insecure): it may be anybody",
+        );
+    }
 
     let duration = Nanos(load.duration_ns);
     let effective = mean(load.effective_concurrency);

@@ -124,6 +124,7 @@ fn name(metric: Metric, report: &Report) -> &'static str {
         Metric::Icl => "ICL (per event)",
         Metric::Tpot => "TPOT",
         Metric::Connect => "Connect",
+        Metric::Tls => "TLS handshake",
         Metric::ScheduleLag => "Schedule lag",
         Metric::PoolWait => "Wait for connection",
         Metric::CapWait => "Wait under cap",

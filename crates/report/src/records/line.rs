@@ -120,6 +120,9 @@ fn stamps(line: &mut Line<'_>, entry: &Entry<'_>, start: Nanos) {
     line.optional(",\"scheduled_ns\":", stamp(Some(timeline.scheduled)));
     line.optional(",\"started_ns\":", stamp(Some(timeline.started)));
     line.optional(",\"connected_ns\":", stamp(entry.connected));
+    if entry.secured.is_some() {
+        line.optional(",\"secured_ns\":", stamp(entry.secured));
+    }
     line.optional(",\"submitted_ns\":", stamp(timeline.submitted));
     line.optional(",\"first_byte_ns\":", stamp(timeline.first_byte));
     line.optional(",\"first_token_ns\":", stamp(timeline.first_token));
@@ -225,6 +228,7 @@ mod tests {
         assert_eq!(line["phase"], "warmup");
         assert_eq!(line["submitted_ns"], Value::Null);
         assert_eq!(line["connected_ns"], 115);
+        assert_eq!(line["secured_ns"], 118);
         assert_eq!(line["event_ns"], json!([160, 190]));
         assert_eq!(line["counted_input_tokens"], 7);
         assert_eq!(line["uncounted"]["events_in_window"], 3);

@@ -35,6 +35,7 @@ pub(super) fn success(index: u64) -> Record {
             scheduled: START + Nanos(100),
             started: START + Nanos(110),
             connect: None,
+            tls: None,
             submitted: at(120),
             first_byte: at(150),
             first_token: at(160),
@@ -43,6 +44,7 @@ pub(super) fn success(index: u64) -> Record {
             done: at(200),
         },
         connected: None,
+        secured: None,
         usage: Usage {
             input_tokens: Some(128),
             output_tokens: Some(5),
@@ -62,6 +64,7 @@ pub(super) fn success(index: u64) -> Record {
 pub(super) fn hostile(index: u64) -> Record {
     let timeline = Timeline {
         connect: Some(Nanos(5)),
+        tls: Some(Nanos(3)),
         submitted: None,
         ..success(index).timeline
     };
@@ -71,6 +74,7 @@ pub(super) fn hostile(index: u64) -> Record {
         http_status: Some(503),
         timeline,
         connected: Some(START + Nanos(115)),
+        secured: Some(START + Nanos(118)),
         usage: Usage {
             input_tokens: Some(u32::MAX),
             reasoning_tokens: Some(0),

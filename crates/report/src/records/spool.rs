@@ -6,7 +6,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 19 × 8 | index, scheduled, started, harness_delay_max, stamp_width_max, connected, connect, submitted, first_byte, first_token, first_output, last_token, done, input, output, reasoning and cached tokens, http_status, input tokens by a tokenizer; of the last 14 `u64::MAX` means absent |
+//! | 21 × 8 | index, scheduled, started, harness_delay_max, stamp_width_max, connected, secured, connect, tls, submitted, first_byte, first_token, first_output, last_token, done, input, output, reasoning and cached tokens, http_status, input tokens by a tokenizer; of the last 16 `u64::MAX` means absent |
 //! | 5 × 4 | sample, shard, run_id, content_events, retries |
 //! | 4 × 1 | phase, outcome, token_source, and which of the following there are ([`MESSAGE`], [`SAVED`], [`EVENTS`], [`UNCOUNTED`]) |
 //! | text | finish_reason, empty when there is none |
@@ -30,7 +30,7 @@ use super::entry::{Entry, Texts};
 use super::line::Origin;
 
 /// Name and version of the format.
-pub(super) const MAGIC: &[u8; 8] = b"RIDGSPL3";
+pub(super) const MAGIC: &[u8; 8] = b"RIDGSPL4";
 
 /// Bytes of the head.
 pub(super) const HEAD_BYTES: usize = 32;
@@ -141,6 +141,7 @@ fn numbers(put: &mut Put<'_>, entry: &Entry<'_>) {
         scheduled,
         started,
         connect,
+        tls,
         submitted,
         first_byte,
         first_token,
@@ -159,7 +160,9 @@ fn numbers(put: &mut Put<'_>, entry: &Entry<'_>) {
     }
     for stamp in [
         entry.connected,
+        entry.secured,
         connect,
+        tls,
         submitted,
         first_byte,
         first_token,
@@ -230,7 +233,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Entry<'_>> {
     let index = take.u64()?;
     let (scheduled, started) = (Nanos(take.u64()?), Nanos(take.u64()?));
     let (harness_delay_max, stamp_width_max) = (Nanos(take.u64()?), Nanos(take.u64()?));
-    let connected = take.stamp()?;
+    let (connected, secured) = (take.stamp()?, take.stamp()?);
     let timeline = take.timeline(scheduled, started)?;
     let usage = Usage {
         input_tokens: take.count()?,
@@ -274,6 +277,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Entry<'_>> {
         finish_reason,
         timeline,
         connected,
+        secured,
         usage,
         token_source,
         input_counted,
@@ -367,6 +371,7 @@ impl<'a> Take<'a> {
             scheduled,
             started,
             connect: self.stamp()?,
+            tls: self.stamp()?,
             submitted: self.stamp()?,
             first_byte: self.stamp()?,
             first_token: self.stamp()?,

@@ -84,6 +84,7 @@ fn request(line: Line<'_>) -> RequestTimes {
             started: Nanos(line.started_ns.unwrap_or(0)),
             submitted: at(line.submitted_ns),
             connect: None,
+            tls: None,
             first_byte: at(line.first_byte_ns),
             first_token: at(line.first_token_ns),
             first_output: at(line.first_output_ns),

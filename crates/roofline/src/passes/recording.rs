@@ -62,6 +62,7 @@ pub fn record(index: u64) -> Record {
             scheduled: at(0).unwrap_or_default(),
             started: at(10).unwrap_or_default(),
             connect: None,
+            tls: None,
             submitted: at(12),
             first_byte: at(20_150),
             first_token: at(20_160),
@@ -70,6 +71,7 @@ pub fn record(index: u64) -> Record {
             done: at(340_200),
         },
         connected: None,
+        secured: None,
         usage: Usage {
             input_tokens: Some(128),
             output_tokens: Some(64),

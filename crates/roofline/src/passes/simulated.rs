@@ -168,6 +168,7 @@ fn plan(answer: &Answer, requests: u64) -> Plan {
         target: Target {
             peers: vec![address()],
             sources: Vec::new(),
+            tls: None,
         },
         endpoint: EndpointType::Chat,
         streaming: answer.streamed,

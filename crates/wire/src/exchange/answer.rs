@@ -41,6 +41,10 @@ pub enum ErrorKind {
     Empty,
     /// A head, a line, an event or a body beyond its limit.
     Oversize,
+    /// The certificate of the server can't be trusted.
+    Certificate,
+    /// A TLS connection ended inside the response without saying so: anybody may have cut it.
+    TlsTruncated,
 }
 
 impl ErrorKind {
@@ -48,7 +52,7 @@ impl ErrorKind {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every kind, in order of `kind as usize`.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Connect,
         Self::ConnectTimeout,
         Self::Tls,
@@ -64,6 +68,8 @@ impl ErrorKind {
         Self::Json,
         Self::Empty,
         Self::Oversize,
+        Self::Certificate,
+        Self::TlsTruncated,
     ];
 
     /// The name in records and reports.
@@ -85,6 +91,8 @@ impl ErrorKind {
             Self::Json => "json",
             Self::Empty => "empty",
             Self::Oversize => "oversize",
+            Self::Certificate => "certificate",
+            Self::TlsTruncated => "tls_truncated",
         }
     }
 }
@@ -210,7 +218,7 @@ mod tests {
 
     #[test]
     fn kinds_are_numbered_and_named_apart() {
-        assert_eq!(ErrorKind::COUNT, 15);
+        assert_eq!(ErrorKind::COUNT, 17);
         for (number, kind) in ErrorKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, number);
             assert_eq!(kind.as_str().parse(), Ok(kind));
