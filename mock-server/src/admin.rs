@@ -14,7 +14,7 @@ use crate::args::MockServerArgs;
 use crate::refusal::Refusal;
 
 /// Flags that can't be changed while the server runs.
-const FIXED: [&str; 9] = [
+const FIXED: [&str; 13] = [
     "host",
     "port",
     "driver",
@@ -24,6 +24,10 @@ const FIXED: [&str; 9] = [
     "no-admin",
     "startup-duration",
     "replay",
+    "tls-cert",
+    "tls-key",
+    "tls-self-signed",
+    "tls-client-ca",
 ];
 
 /// Flags whose value is nobody's business.

@@ -1,3 +1,5 @@
+mod secure;
+
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -5,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ridgeline_clock::{Arrival, Nanos};
 use ridgeline_net::{Close, Commands, Token};
+use ridgeline_tls as tls;
 use ridgeline_wire::carry::{Carry, CarryPool};
 use ridgeline_wire::http1::{RequestDecoder, RequestHead, RequestPart};
 use serde_json::Value;
@@ -53,6 +56,10 @@ pub(crate) struct Shared {
     pub(crate) is_draining: bool,
     /// Connections that are open.
     pub(crate) open: u64,
+    /// What secures connections, where they are secured.
+    pub(crate) tls: Option<tls::Server>,
+    /// Where TLS is read.
+    pub(crate) scratch: tls::Scratch,
 }
 
 /// One peer: the request it is sending, and the answers it is owed.
@@ -81,6 +88,8 @@ pub(crate) struct Connection {
     queued_bytes: usize,
     /// The peer sends nothing more.
     ended: bool,
+    /// What it goes through, if it goes through TLS.
+    session: Option<Box<tls::Session>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +209,7 @@ impl Connection {
             sends: 0,
             queued_bytes: 0,
             ended: false,
+            session: None,
         }
     }
 
@@ -228,6 +238,7 @@ impl Connection {
         self.sends = 0;
         self.queued_bytes = 0;
         self.ended = false;
+        self.session = None;
         self.phase = Phase::Free;
     }
 
@@ -254,6 +265,7 @@ impl Connection {
     /// Ends the connection now, whatever is owed; what is queued is still sent.
     pub(crate) fn hang_up(&mut self, commands: &mut Commands) {
         if !matches!(self.phase, Phase::Free | Phase::Closing) {
+            self.say_goodbye(commands);
             commands.close(self.token, Close::Fin);
             self.phase = Phase::Closing;
         }
@@ -641,7 +653,7 @@ impl Connection {
                     return;
                 }
                 Say::Send { head, body, note } => {
-                    self.send(commands, head, body, Some(note));
+                    self.send(shared, commands, (head, body), Some(note));
                     let ends_itself = matches!(
                         self.exchanges.front().map(|exchange| &exchange.work),
                         Some(Work::Scripted { .. })
@@ -662,12 +674,19 @@ impl Connection {
         }
     }
 
-    fn send(&mut self, commands: &mut Commands, head: Vec<u8>, body: Bytes, note: Option<Note>) {
-        self.sends += 1;
-        self.queued_bytes += head.len();
+    fn send(
+        &mut self,
+        shared: &mut Shared,
+        commands: &mut Commands,
+        (head, body): (Vec<u8>, Bytes),
+        note: Option<Note>,
+    ) {
         let bytes = u32::try_from(head.len() + body.len()).unwrap_or(u32::MAX);
         self.notes
             .push_back(note.map(|note| Note { bytes, ..note }));
+        let (head, body) = self.sealed(&mut shared.buffers, head, body);
+        self.sends += 1;
+        self.queued_bytes += head.len();
         commands.send(self.token, head, body);
     }
 
@@ -732,6 +751,7 @@ impl Connection {
         if exchange.broken && !self.ended {
             // Closing with input unread would reset the connection and take the answer with it
             // (RFC 9112 9.6): the peer gets time to read it and to end its side.
+            self.say_goodbye(commands);
             commands.close(self.token, Close::Half);
             self.phase = Phase::Lingering;
             shared
@@ -756,7 +776,7 @@ impl Connection {
             // Kept back until now: it must not come before the answers to earlier requests.
             let mut head = shared.buffers.take();
             head.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-            self.send(commands, head, Bytes::new(), None);
+            self.send(shared, commands, (head, Bytes::new()), None);
         }
     }
 }

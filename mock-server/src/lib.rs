@@ -46,8 +46,11 @@
 //! - Requests may be pipelined, and cut anywhere. A peer that ends its side still gets its answers;
 //!   one that goes away frees its slot at once, or with the first send that fails.
 //!
+//! - With [`SecureArgs`] it speaks TLS 1.3 and 1.2; what is said of sockets above is then said of what goes
+//!   through it.
+//!
 //! What this is not: a model, or a server for anything but tests and measurements. It
-//! has no TLS and no idle timeout.
+//! has no idle timeout.
 //!
 //! ```
 //! use ridgeline_clock::{Arrival, Nanos};
@@ -97,7 +100,9 @@ pub mod truth;
 mod wording;
 
 pub use answer::{text, token};
-pub use args::{AnswerArgs, Cores, EventsPerWrite, ListenArgs, MockServerArgs, ModeKind};
+pub use args::{
+    AnswerArgs, Cores, EventsPerWrite, ListenArgs, MockServerArgs, ModeKind, SecureArgs,
+};
 pub use ask::{OutputTokens, Vocabulary};
 pub use command::command;
 pub use config::{ApiKey, Limits, Mode, ServerConfig};

@@ -9,6 +9,7 @@ use ridgeline_clock::{Timebase, realtime_bracket};
 use ridgeline_net::{Driver, DriverError, Peer, raise_descriptor_limit};
 use ridgeline_net_epoll::{EpollConfig, EpollDriver};
 use ridgeline_net_uring::{UringConfig, UringDriver};
+use ridgeline_tls as tls;
 
 use crate::admin::Settings;
 use crate::config::{Limits, Mode, ServerConfig};
@@ -170,6 +171,7 @@ pub enum ServerError {
 #[derive(Debug)]
 pub struct Running {
     address: SocketAddr,
+    is_secure: bool,
     driver: &'static str,
     fallback: Option<String>,
     connections_max: u32,
@@ -235,14 +237,15 @@ impl Placement {
 /// When the driver, the address, a core or room for the connections can't be had. Nothing is left
 /// running then.
 pub fn start(config: ServerConfig, placement: Placement) -> Result<Running, ServerError> {
-    start_with(config, placement, None)
+    start_with(config, placement, None, None)
 }
 
-/// The same, for a config that `settings` led to.
+/// The same, for a config that `settings` led to, and with TLS where there is `tls`.
 pub(crate) fn start_with(
     config: ServerConfig,
     placement: Placement,
     settings: Option<Settings>,
+    tls: Option<tls::Server>,
 ) -> Result<Running, ServerError> {
     let Placement {
         listen,
@@ -273,6 +276,7 @@ pub(crate) fn start_with(
     let control = Control::new(config, settings, places.len());
     let mut running = Running {
         address: listen,
+        is_secure: tls.is_some(),
         driver: backend.name(),
         fallback,
         connections_max,
@@ -291,6 +295,7 @@ pub(crate) fn start_with(
             core,
             control: Arc::clone(&running.control),
             recorder: recorders.next(),
+            tls: tls.clone(),
         };
         running.add(shard, backend)?;
     }
@@ -318,6 +323,7 @@ struct Shard {
     core: Option<usize>,
     control: Arc<Control>,
     recorder: Option<Recorder>,
+    tls: Option<tls::Server>,
 }
 
 impl Shard {
@@ -384,6 +390,7 @@ impl Shard {
         let epoch = realtime_bracket().offset;
         let mut server = Server::of(Arc::clone(&self.control), self.number, epoch);
         server.record(self.recorder.take());
+        server.secure(self.tls.take());
         let address = match driver.listen(&Peer::Tcp(self.listen))? {
             Peer::Tcp(address) => address,
             Peer::Unix(_) => self.listen,
@@ -457,10 +464,11 @@ impl Running {
         Err(self.join_all().err().unwrap_or(ServerError::Panicked))
     }
 
-    /// The base URL, `http://127.0.0.1:PORT`.
+    /// The base URL, `http://127.0.0.1:PORT`; `https://` where it speaks TLS.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.is_secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// The address that is listened on, with the port that was chosen.

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use ridgeline_clock::{Arrival, Nanos};
 use ridgeline_net::{Closed, Commands, Driver, DriverError, Sink, Token};
+use ridgeline_tls as tls;
 use ridgeline_wire::carry::CarryPool;
 use serde_json::{Value, json};
 
@@ -85,6 +86,8 @@ impl Server {
                 version,
                 is_draining: false,
                 open: 0,
+                tls: None,
+                scratch: tls::Scratch::default(),
                 control,
                 limits,
             },
@@ -94,6 +97,11 @@ impl Server {
     /// Has every request and write told to `recorder`.
     pub(crate) fn record(&mut self, recorder: Option<Recorder>) {
         self.shared.ledger.truth = recorder;
+    }
+
+    /// Has connections that are accepted from now on go through TLS, where there is `tls`.
+    pub fn secure(&mut self, tls: Option<tls::Server>) {
+        self.shared.tls = tls;
     }
 
     /// Does everything that is due at `now`. Returns when the next thing will be;
@@ -183,6 +191,11 @@ impl Sink for Server {
             served.faults.add(fault.kind);
             return None;
         }
+        let session = match &self.shared.tls {
+            None => None,
+            // A machine without random numbers can secure nothing.
+            Some(tls) => Some(tls.session().ok()?),
+        };
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -198,7 +211,11 @@ impl Sink for Server {
         };
         served.connections += 1;
         self.shared.open += 1;
-        Some(self.connections[index as usize].accept())
+        let connection = &mut self.connections[index as usize];
+        if let Some(session) = session {
+            connection.secure(session);
+        }
+        Some(connection.accept())
     }
 
     fn opened(&mut self, _: &mut Commands, _: Token, _: Nanos) {}
@@ -219,7 +236,11 @@ impl Sink for Server {
     fn received(&mut self, commands: &mut Commands, token: Token, bytes: &[u8], arrival: Arrival) {
         self.shared.follow();
         if let Some((connection, shared)) = self.connection(token) {
-            connection.received(shared, commands, bytes, arrival);
+            if connection.is_secure() {
+                connection.received_secure(shared, commands, bytes, arrival);
+            } else {
+                connection.received(shared, commands, bytes, arrival);
+            }
         }
     }
 

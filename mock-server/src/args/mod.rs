@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 mod answer;
 mod listen;
+mod secure;
 mod span;
 
 pub use answer::{AnswerArgs, EventsPerWrite};
 pub use listen::{Cores, ListenArgs};
+pub use secure::SecureArgs;
 pub(crate) use span::span;
 
 use crate::admin::Settings;
@@ -31,6 +33,9 @@ pub struct MockServerArgs {
     /// Where the server listens, and on which cores.
     #[command(flatten)]
     pub listen: ListenArgs,
+    /// Whether it speaks TLS.
+    #[command(flatten)]
+    pub secure: SecureArgs,
     /// What is answered, times apart.
     #[command(flatten)]
     pub answer: AnswerArgs,
@@ -134,10 +139,11 @@ impl MockServerArgs {
     /// Starts the server that the flags ask for.
     ///
     /// # Errors
-    /// As [`start`](crate::start), and as [`MockServerArgs::config`].
+    /// As [`start`](crate::start), as [`MockServerArgs::config`], and as [`SecureArgs::server`].
     pub fn start(&self) -> Result<Running, ServerError> {
         let settings = (!self.listen.no_admin).then(|| self.settings.clone());
-        start_with(self.config()?, self.listen.placement(), settings)
+        let tls = self.secure.server(self.listen.host)?;
+        start_with(self.config()?, self.listen.placement(), settings, tls)
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Mishap {
 }
 
 /// The kinds of error that records have.
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 17] = [
     "connect",
     "connect_timeout",
     "tls",
@@ -29,6 +29,8 @@ const KINDS: [&str; 15] = [
     "json",
     "empty",
     "oversize",
+    "certificate",
+    "tls_truncated",
 ];
 
 impl Mishap {
@@ -61,7 +63,7 @@ impl Mishap {
                 (0, true) => "stall-after-head".to_owned(),
                 _ => "stall-after-event".to_owned(),
             },
-            "truncated" => "fin-mid-chunk".to_owned(),
+            "truncated" | "tls_truncated" => "fin-mid-chunk".to_owned(),
             "in_band" => "error-event".to_owned(),
             "http_protocol" if at > 0 => "chunk-size-garbled".to_owned(),
             "http_protocol" => "not-http".to_owned(),

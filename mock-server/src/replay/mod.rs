@@ -23,8 +23,8 @@
 //! | --- | --- |
 //! | `http_status` | `status-NNN`; `status-500` where the record has no status from 300 to 599 |
 //! | `timeout`, `connect_timeout` | `stall-after-event:at=n` for a stream with events, `stall-after-head` with a byte, else `stall-before-head` |
-//! | `connect`, `tls`, `dns`, `send`, `reset` | `reset-before-head`, at once |
-//! | `truncated` | `fin-mid-chunk:at=n` |
+//! | `connect`, `tls`, `certificate`, `dns`, `send`, `reset` | `reset-before-head`, at once |
+//! | `truncated`, `tls_truncated` | `fin-mid-chunk:at=n` |
 //! | `in_band` | `error-event:at=n` |
 //! | `http_protocol` | `chunk-size-garbled:at=n` with events, else `not-http` |
 //! | `sse_protocol` | `html` |
