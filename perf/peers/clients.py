@@ -46,6 +46,10 @@ class Job:
             return json.load(file)
 
     @property
+    def secure(self):
+        return self.url.startswith("https://")
+
+    @property
     def chat(self):
         return self.url + "/v1/chat/completions"
 
@@ -86,6 +90,7 @@ class BareClient:
 
 class Ridgeline:
     name, binary, parses = "ridgeline", "ridgeline", True
+    secure = True
     # Nothing is wrong with a client that says that it was its own limit.
     codes = (0, 3)
 
@@ -93,7 +98,8 @@ class Ridgeline:
         return [program, "bench", "--url", job.url, "--model", "mock", "--endpoint-type", "chat",
                 "--streaming" if job.streaming else "--no-streaming", "--prompt", PROMPT,
                 "--concurrency", str(job.connections), "--duration", f"{job.seconds}s",
-                "--cores", str(job.core), "--quiet", "--output-dir", job.folder]
+                "--cores", str(job.core), "--quiet", "--output-dir", job.folder,
+                *(["--insecure"] if job.secure else [])]
 
     def claim(self, job, stdout):
         report = job.read_json("report.json")
@@ -104,6 +110,7 @@ class Ridgeline:
 
 class Wrk:
     name, binary, parses = "wrk", "wrk", False
+    secure = True
 
     def argv(self, program, job):
         script = (f"wrk.method = \"POST\"\nwrk.body = [==[{job.body()}]==]\n"
@@ -129,11 +136,12 @@ class Wrk2(Wrk):
 
 class Oha:
     name, binary, parses = "oha", "oha", False
+    secure = True
 
     def argv(self, program, job):
         return [program, "--no-tui", "--output-format", "json", "-z", f"{job.seconds}s",
                 "-c", str(job.connections), "-m", "POST", "-T", "application/json",
-                "-D", job.write("body", job.body()), job.chat]
+                "-D", job.write("body", job.body()), *(["--insecure"] if job.secure else []), job.chat]
 
     def claim(self, job, stdout):
         said = json.loads(stdout)
@@ -145,6 +153,7 @@ class Oha:
 
 class H2load:
     name, binary, parses = "h2load", "h2load", False
+    secure = True
 
     def argv(self, program, job):
         return [program, "--h1", "-t1", f"-c{job.connections}", f"-D{job.seconds}",

@@ -2,6 +2,7 @@
 """Ridgeline beside its peers, in one interleaved run: see README.md in this folder."""
 
 import argparse
+import copy
 import json
 import os
 import re
@@ -13,7 +14,7 @@ import tempfile
 import chart
 from clients import CLIENTS, BareClient, Job
 from process import Failed, run
-from servers import SERVERS, ask, mock
+from servers import SERVERS, Nginx, ask, mock
 
 
 def main():
@@ -49,6 +50,8 @@ def arguments():
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=64, help="content events of a stream")
     parser.add_argument("--streaming", action="store_true")
+    parser.add_argument("--tls", action="store_true",
+                        help="clients by TLS 1.3 against nginx, which answers at once")
     parser.add_argument("--tokenizer", metavar="FOLDER", default="",
                         help="a Hugging Face tokenizer, for guidellm and inference-perf")
     parser.add_argument("--server-core", type=int, default=0)
@@ -72,23 +75,40 @@ def locate(kind, args):
     return None
 
 
+def everything(args):
+    """The same arguments without a choice of peers."""
+    args = copy.copy(args)
+    args.only = None
+    return args
+
+
 def job_of(url, folder, args):
     return Job(url, args.seconds, args.connections, args.streaming, args.tokens, args.client_core,
                folder, os.path.abspath(args.tokenizer) if args.tokenizer else "")
 
 
 def measure_client(kind, program, args):
-    """One run of a client against a fresh mock server, which says in the end what it served."""
-    server = mock(os.path.join(args.programs, "ridgeline"), args.server_core, args.streaming, args.tokens)
-    said = ""
+    """One run of a client against a fresh mock server, which says in the end what it served; or nginx."""
+    if args.tls and not getattr(kind, "secure", False):
+        raise Failed("is not asked to speak TLS here")
+    held = tempfile.TemporaryDirectory()
+    if args.tls:
+        job = job_of("", held.name, args)
+        job.answer = answer_of_ours(args)
+        program_of_server = locate(Nginx(), everything(args))
+        server = Nginx().start(program_of_server, args.server_core, job, secure=True)
+    else:
+        server = mock(os.path.join(args.programs, "ridgeline"), args.server_core, args.streaming, args.tokens)
+    said, scheme = "", "https" if args.tls else "http"
     try:
         with tempfile.TemporaryDirectory() as folder:
-            job = job_of(f"http://{server.address}", folder, args)
+            job = job_of(f"{scheme}://{server.address}", folder, args)
             ran = run(kind.argv(program, job), args.client_core, 10 * args.seconds + 120,
                       getattr(kind, "env", None), getattr(kind, "codes", (0,)))
             claim = kind.claim(job, ran.stdout)
     finally:
         said = server.stop()
+        held.cleanup()
     row = {"requests": claim.requests, "requests_per_s": claim.requests_per_s,
            "cpu_us_per_request": ran.cpu_s * 1e6 / max(claim.requests, 1),
            "wall_s": ran.wall_s, "cpu_s": ran.cpu_s}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import urllib.request
 
 from clients import PROMPT
@@ -41,11 +42,11 @@ class MockServer:
 
 
 class Nginx:
-    """`return 200` with our answer as its body, one worker."""
+    """`return 200` with our answer as its body, one worker; by TLS 1.3 with `secure`."""
 
     name, binary = "nginx", "nginx"
 
-    def start(self, program, core, job):
+    def start(self, program, core, job, secure=False):
         if job.streaming:
             raise Failed("streams nothing by `return`")
         if any(sign in job.answer for sign in "'\\$"):
@@ -53,17 +54,31 @@ class Nginx:
         port, folder = free_port(), job.folder
         temporary = "".join(f"{kind}_temp_path {folder}/{kind}; "
                             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        ssl, keys = "", ""
+        if secure:
+            ssl = " ssl"
+            keys = (f"ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;\n"
+                    "ssl_protocols TLSv1.3;\n")
+            certify(folder)
         config = (
             f"daemon off; worker_processes 1; error_log stderr crit; pid {folder}/pid;\n"
             "events { worker_connections 4096; }\n"
             f"http {{ access_log off; server_tokens off; {temporary}\n"
             "keepalive_timeout 3600s; keepalive_requests 1000000000;\n"
-            f"server {{ listen 127.0.0.1:{port} backlog=4096; default_type application/json;\n"
+            f"server {{ listen 127.0.0.1:{port}{ssl} backlog=4096; {keys}default_type application/json;\n"
             f"location / {{ return 200 '{job.answer}'; }} }} }}\n")
         path = os.path.join(folder, "nginx.conf")
         with open(path, "w") as file:
             file.write(config)
         return Server([program, "-e", "stderr", "-c", path], core, port)
+
+
+def certify(folder):
+    """A certificate for 127.0.0.1 that is its own root, and its key."""
+    argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1",
+            "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem"]
+    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 class EndpointsServer:
