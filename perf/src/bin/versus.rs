@@ -45,7 +45,7 @@ struct Args {
     rate: Option<f64>,
     /// For timing: the share of the events per second that ridgeline reads of its mock server here, one a
     /// write.
-    #[arg(long, default_value_t = 0.1)]
+    #[arg(long, default_value_t = 0.5)]
     share: f64,
     /// The ridgeline program [default: the one beside this one].
     #[arg(long)]

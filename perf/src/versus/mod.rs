@@ -81,7 +81,7 @@ impl Options {
             timestamps: false,
             seconds: 4,
             rate: None,
-            share: 0.1,
+            share: 0.5,
             ridgeline: std::env::current_exe().expect("a test has a program"),
             endpoints_python: None,
             programs: Programs::Folder("bin".into()),

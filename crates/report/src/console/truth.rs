@@ -78,6 +78,8 @@ fn table(page: &mut Page, joined: &Joined) {
     for (name, spread) in [
         ("TTFT", joined.ttft_error_ns),
         ("Gap between events", joined.gap_error_ns),
+        ("TTFT, read alone", joined.ttft_alone_error_ns),
+        ("Gap, both read alone", joined.gap_alone_error_ns),
         ("Latency", joined.latency_error_ns),
         ("Request, one way", joined.request_one_way_ns),
         ("First token, one way", joined.first_token_one_way_ns),
@@ -189,6 +191,8 @@ mod tests {
             },
             ttft_error_ns: Spread::of(&mut [21_250, 20_000]),
             gap_error_ns: Spread::of(&mut [-12_345_678, 31_000_000]),
+            ttft_alone_error_ns: None,
+            gap_alone_error_ns: Spread::of(&mut [7]),
             latency_error_ns: None,
             request_one_way_ns: Spread::of(&mut [999, 8_000]),
             first_token_one_way_ns: Spread::of(&mut [10_000_000_000]),
@@ -214,6 +218,8 @@ Requests    1,000 matched, 990 compared; 0 only in the records, 3 only in the
 Client less server           count       min       p50       p99       max      mean
 TTFT                  us         2     20.00     20.00     21.25     21.25     20.62
 Gap between events    ms         2    -12.35    -12.35     31.00     31.00      9.33
+TTFT, read alone                 0       N/A       N/A       N/A       N/A       N/A
+Gap, both read alone  us         1      0.01      0.01      0.01      0.01      0.01
 Latency                          0       N/A       N/A       N/A       N/A       N/A
 Request, one way      us         2      1.00      1.00      8.00      8.00      4.50
 First token, one way  s          1     10.00     10.00     10.00     10.00     10.00

@@ -40,6 +40,9 @@ struct Attempt {
 struct Differences {
     ttft: Vec<i64>,
     gap: Vec<i64>,
+    /// Of events that came in reads of their own.
+    ttft_alone: Vec<i64>,
+    gap_alone: Vec<i64>,
     latency: Vec<i64>,
     request_one_way: Vec<i64>,
     first_token_one_way: Vec<i64>,
@@ -136,6 +139,8 @@ impl Join {
             requests,
             ttft_error_ns: Spread::of(&mut sum.ttft),
             gap_error_ns: Spread::of(&mut sum.gap),
+            ttft_alone_error_ns: Spread::of(&mut sum.ttft_alone),
+            gap_alone_error_ns: Spread::of(&mut sum.gap_alone),
             latency_error_ns: Spread::of(&mut sum.latency),
             request_one_way_ns: Spread::of(&mut sum.request_one_way),
             first_token_one_way_ns: Spread::of(&mut sum.first_token_one_way),
@@ -239,13 +244,33 @@ impl Differences {
         match &record.event_ns {
             Some(arrivals) if arrivals.len() as u64 == events => {
                 found.gap = gaps(arrivals, request);
+                found.alone(arrivals);
             }
             _ => found.without_event_ns = true,
         }
         found
     }
 
+    /// Of what was found, what is of events that came in reads of their own: events of one read share an
+    /// arrival.
+    fn alone(&mut self, arrivals: &[u64]) {
+        let is_alone = |place: usize| {
+            let at = arrivals.get(place);
+            let next = arrivals.get(place + 1);
+            let before = place.checked_sub(1).and_then(|place| arrivals.get(place));
+            at.is_some() && at != next && at != before
+        };
+        if is_alone(0) {
+            self.ttft_alone.clone_from(&self.ttft);
+        }
+        let pairs = self.gap.iter().enumerate();
+        let both = pairs.filter(|(place, _)| is_alone(*place) && is_alone(place + 1));
+        self.gap_alone = both.map(|(_, gap)| *gap).collect();
+    }
+
     fn append(&mut self, other: &mut Self) {
+        self.ttft_alone.append(&mut other.ttft_alone);
+        self.gap_alone.append(&mut other.gap_alone);
         self.ttft.append(&mut other.ttft);
         self.gap.append(&mut other.gap);
         self.latency.append(&mut other.latency);

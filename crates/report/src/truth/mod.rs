@@ -117,6 +117,13 @@ pub struct Joined {
     pub ttft_error_ns: Option<Spread>,
     /// Client's gap between two content events less the server's; pooled.
     pub gap_error_ns: Option<Spread>,
+    /// Client's TTFT less the server's, where the first event did not come in one read with others: such a read
+    /// has the stamp of its last, and says so by its width.
+    #[serde(default)]
+    pub ttft_alone_error_ns: Option<Spread>,
+    /// Client's gap less the server's between events each of which came in a read of its own.
+    #[serde(default)]
+    pub gap_alone_error_ns: Option<Spread>,
     /// Client's latency less the server's.
     pub latency_error_ns: Option<Spread>,
     /// From the client's stamp before its send to the request's arrival at the server.

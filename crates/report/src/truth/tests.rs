@@ -228,6 +228,9 @@ fn a_join_is_exact() {
     assert_eq!(joined.latency_error_ns, only(900));
     // Client 5,000 and 100; server 5,200, and 0 within one write.
     assert_eq!(joined.gap_error_ns, Spread::of(&mut [-200, 100]));
+    // All three came at times of their own.
+    assert_eq!(joined.gap_alone_error_ns, joined.gap_error_ns);
+    assert_eq!(joined.ttft_alone_error_ns, joined.ttft_error_ns);
     // The server started 100 ns before the run: its 1,000 are the run's 900, its 21,500 are 21,400.
     assert_eq!(joined.request_one_way_ns, only(400));
     assert_eq!(joined.first_token_one_way_ns, only(600));
@@ -246,6 +249,24 @@ fn a_join_is_exact() {
     write(&joined, folder.path()).unwrap();
     let kept = fs::read(folder.path().join(FILE)).unwrap();
     assert_eq!(serde_json::from_slice::<Joined>(&kept).unwrap(), joined);
+}
+
+#[test]
+fn events_that_share_a_read_are_told_apart() {
+    for (arrivals, ttft, gaps) in [
+        ([22_000, 22_000, 27_100], 0, 0),
+        ([22_000, 27_100, 27_100], 1, 0),
+        ([22_000, 27_000, 27_100], 1, 2),
+    ] {
+        let events = serde_json::json!({ "event_ns": arrivals });
+        let folder = folder_of(&[record(0, &events)]);
+        let (_keep, path) = truth(GOLDEN);
+        let joined = join(folder.path(), None, &path).unwrap();
+        let count = |spread: Option<Spread>| spread.map_or(0, |spread| spread.count);
+        assert_eq!(count(joined.gap_error_ns), 2);
+        assert_eq!(count(joined.ttft_alone_error_ns), ttft, "{arrivals:?}");
+        assert_eq!(count(joined.gap_alone_error_ns), gaps, "{arrivals:?}");
+    }
 }
 
 #[test]
