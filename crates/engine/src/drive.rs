@@ -1,6 +1,7 @@
 use ridgeline_clock::{Clock, Nanos};
 use ridgeline_net::{Driver, DriverError};
 
+use crate::gather::Gather;
 use crate::shard::Shard;
 
 /// How one shard spent a phase.
@@ -14,6 +15,8 @@ pub struct Pace {
     pub stall_max: Nanos,
     /// When that was over.
     pub stall_ended: Nanos,
+    /// The longest that waits were lengthened by, so that more came in one turn.
+    pub gather_max: Nanos,
 }
 
 /// Runs a shard on a driver until its phase is done. A runtime that owns its loop replaces this
@@ -28,10 +31,13 @@ pub fn drive<D: Driver, C: Clock>(
 ) -> Result<Pace, DriverError> {
     let mut pace = Pace::default();
     let mut reaped = clock.now();
+    let mut gather = Gather::new(reaped);
+    driver.gather(Nanos::ZERO);
     loop {
         let now = clock.now();
         let deadline = shard.step(now, driver.commands());
         if shard.is_done() {
+            pace.gather_max = gather.span_max();
             return Ok(pace);
         }
         let turn = driver.turn(deadline, shard)?;
@@ -42,5 +48,8 @@ pub fn drive<D: Driver, C: Clock>(
             (pace.stall_max, pace.stall_ended) = (stretch, reaped + stretch);
         }
         reaped = turn.reaped;
+        if let Some(span) = gather.after(&turn, || shard.stamped_gap()) {
+            driver.gather(span);
+        }
     }
 }

@@ -26,6 +26,12 @@ impl Shard {
             Some(failure) => Outcome::Error(failure.kind),
             None => Outcome::Ok,
         };
+        if let (Some(first), Some(last)) = (answer.first_token, answer.last_token)
+            && answer.content_events > 1
+        {
+            let gap = (last - first) / u64::from(answer.content_events - 1);
+            self.gap = Some(self.gap.map_or(gap, |mean| mean - mean / 8 + gap / 8));
+        }
         let facts = slot_facts(slot, &self.requests, self.plan.count_later);
         let finished = finished(&slot.exchange, facts, outcome);
         let counts = Counts {

@@ -24,6 +24,7 @@ mod drive;
 mod fed;
 mod feed;
 mod finish;
+mod gather;
 mod limits;
 mod list;
 mod plan;

@@ -90,6 +90,8 @@ pub struct Shard {
     pub(crate) occupied: u64,
     /// Whether arrivals carry the kernel's stamps.
     pub(crate) stamped: bool,
+    /// From one content event of a stream to its next, in the mean of the latest streams.
+    pub(crate) gap: Option<Nanos>,
     /// Since when what is due finds no slot.
     pub(crate) blocked_since: Option<Nanos>,
     pub(crate) never_sent: u64,
@@ -195,6 +197,7 @@ impl Shard {
             in_flight: 0,
             occupied: 0,
             stamped: plan.rx_timestamps,
+            gap: None,
             blocked_since: None,
             never_sent: 0,
             submitted_in_window: 0,
@@ -289,6 +292,11 @@ impl Shard {
     #[must_use]
     pub fn is_done(&self) -> bool {
         !self.state.issuing && self.in_flight == 0
+    }
+
+    /// From one content event of a stream to its next, in the mean, where arrivals carry the kernel's stamps.
+    pub(crate) fn stamped_gap(&self) -> Option<Nanos> {
+        self.gap.filter(|_| self.stamped)
     }
 
     /// Does what is due at `now`; answers with the time at which something is due again.

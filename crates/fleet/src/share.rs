@@ -35,6 +35,7 @@ struct ShardShare {
     turns: u64,
     waited_ns: u64,
     stall_max_ns: u64,
+    gather_max_ns: u64,
     driver_turns: u64,
     completions: u64,
     reads_all: u64,
@@ -128,6 +129,7 @@ impl ShardShare {
             turns: pace.turns,
             waited_ns: pace.waited.0,
             stall_max_ns: pace.stall_max.0,
+            gather_max_ns: pace.gather_max.0,
             driver_turns: counters.turns,
             completions: counters.completions,
             reads_all: counters.reads,
@@ -156,6 +158,7 @@ impl ShardShare {
                 stall_max: Nanos(self.stall_max_ns),
                 // Why it stood still only its own process could tell.
                 stall_ended: Nanos::ZERO,
+                gather_max: Nanos(self.gather_max_ns),
             },
             counters: Counters {
                 turns: self.driver_turns,

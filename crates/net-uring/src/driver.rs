@@ -40,6 +40,8 @@ pub struct UringDriver {
     pub(crate) waker: UringWaker,
 
     pub(crate) config: UringConfig,
+    /// See [`Driver::gather`].
+    pub(crate) gather: Nanos,
     pub(crate) commands: Commands,
     /// Slots whose front send goes out at the next enter.
     pub(crate) ready: Vec<u32>,
@@ -113,6 +115,7 @@ impl UringDriver {
             template: Box::new(ops::header(message::CONTROL)),
             wake_cell: Box::new(0),
             waker,
+            gather: Nanos::ZERO,
             commands: Commands::with_capacity(2 * connections),
             ready: Vec::with_capacity(connections),
             hungry: VecDeque::with_capacity(connections),
@@ -209,6 +212,10 @@ impl Driver for UringDriver {
         }
     }
 
+    fn gather(&mut self, span: Nanos) {
+        self.gather = span;
+    }
+
     fn waker(&self) -> UringWaker {
         self.waker.clone()
     }
@@ -258,7 +265,7 @@ impl UringDriver {
             if now >= deadline {
                 break;
             }
-            self.ring.enter_and_wait(deadline, now)?;
+            self.ring.enter_and_wait(deadline, now, Nanos::ZERO)?;
             while let Some(completion) = self.ring.pop() {
                 let tag = Tag::unpack(completion.user_data());
                 if tag.op != Op::Silent && !cqueue::more(completion.flags()) {

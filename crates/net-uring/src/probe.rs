@@ -106,7 +106,7 @@ pub(crate) fn check_options(ring: &mut Ring) -> Result<(), DriverError> {
 fn complete(ring: &mut Ring, entry: &io_uring::squeue::Entry) -> io::Result<i32> {
     // SAFETY: the invariant: the entries of `check_options` point to a static or to nothing.
     unsafe { ring.push(entry) }?;
-    ring.enter_and_wait(Nanos::MAX, Nanos::ZERO)?;
+    ring.enter_and_wait(Nanos::MAX, Nanos::ZERO, Nanos::ZERO)?;
     let completion: Option<cqueue::Entry> = ring.pop();
     let Some(completion) = completion else {
         return Err(io::ErrorKind::Interrupted.into());

@@ -34,6 +34,9 @@ const REGISTER_RING_FDS: libc::c_uint = 20;
 const UNREGISTER_RING_FDS: libc::c_uint = 21;
 const REGISTER_FILE_ALLOC_RANGE: libc::c_uint = 25;
 
+/// So many completions end a wait that gathers before its time.
+const GATHERED_MAX: u32 = 64;
+
 /// `struct io_uring_rsrc_update`.
 #[repr(C)]
 struct RingUpdate {
@@ -58,6 +61,8 @@ pub(crate) struct Ring {
     /// Whether deadlines are passed as they are (Linux 6.12, and no time namespace that shifts the
     /// clock), else as a span from now.
     absolute: bool,
+    /// Whether a wait can go on for a while after the first completion (Linux 6.12).
+    gathers: bool,
     /// Entries pushed whose last completion is not reaped, silent ones not counted.
     outstanding: u64,
 }
@@ -100,6 +105,7 @@ impl Ring {
         let io = builder.build(sq_entries)?;
         let mut ring = Self {
             enter_fd: io.as_raw_fd(),
+            gathers: io.params().is_feature_min_timeout(),
             io,
             enter_flags: EnterFlags::GETEVENTS,
             absolute: false,
@@ -268,9 +274,15 @@ impl Ring {
         self.settle(result)
     }
 
-    /// The same, then waits for one completion, `deadline` at the latest.
+    /// The same, then waits for one completion, `deadline` at the latest; for more of them until `gather`
+    /// from now.
     #[inline]
-    pub(crate) fn enter_and_wait(&mut self, deadline: Nanos, now: Nanos) -> io::Result<()> {
+    pub(crate) fn enter_and_wait(
+        &mut self,
+        deadline: Nanos,
+        now: Nanos,
+        gather: Nanos,
+    ) -> io::Result<()> {
         let queued = self.queued();
         if deadline == Nanos::MAX {
             let result = self.call(queued, 1, self.enter_flags, None);
@@ -282,9 +294,15 @@ impl Ring {
             (deadline - now, EnterFlags::empty())
         };
         let time = timespec(time);
-        let args = SubmitArgs::new().timespec(&time);
+        let mut args = SubmitArgs::new().timespec(&time);
+        let mut want = 1;
+        // The kernel would gather beyond the deadline.
+        let micros = u32::try_from(gather.min(deadline - now).0 / 1_000).unwrap_or(u32::MAX);
+        if micros > 0 && self.gathers {
+            (want, args) = (GATHERED_MAX, args.min_wait_usec(micros));
+        }
         let flags = self.enter_flags | EnterFlags::EXT_ARG | timer;
-        let result = self.call(queued, 1, flags, Some(&args));
+        let result = self.call(queued, want, flags, Some(&args));
         self.settle(result)
     }
 

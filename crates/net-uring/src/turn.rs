@@ -29,7 +29,7 @@ impl UringDriver {
         if !waits {
             self.ring.enter()?;
         } else if self.config.spin == Nanos::ZERO || deadline == Nanos::MAX {
-            self.ring.enter_and_wait(deadline, now)?;
+            self.ring.enter_and_wait(deadline, now, self.gather)?;
         } else {
             self.wait_and_spin(deadline, now)?;
         }
@@ -49,7 +49,7 @@ impl UringDriver {
     fn wait_and_spin(&mut self, deadline: Nanos, now: Nanos) -> io::Result<()> {
         let edge = deadline - self.config.spin;
         if now < edge {
-            self.ring.enter_and_wait(edge, now)?;
+            self.ring.enter_and_wait(edge, now, self.gather)?;
         } else {
             self.ring.enter()?;
         }

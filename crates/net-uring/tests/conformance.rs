@@ -52,3 +52,20 @@ mod tight {
     }
     ridgeline_net::conformance!(Loopback::new(|count| driver(config(count))));
 }
+
+/// Waits that go on for a while after something came.
+mod gathering {
+    use super::*;
+    use ridgeline_net::Driver as _;
+    use ridgeline_net::conformance::Loopback;
+
+    fn gathering(count: u32) -> UringDriver {
+        let mut driver = driver(UringConfig {
+            rx_timestamps: true,
+            ..UringConfig::new(count)
+        });
+        driver.gather(Nanos::from_micros(300));
+        driver
+    }
+    ridgeline_net::conformance!(Loopback::new(gathering));
+}

@@ -319,6 +319,12 @@ pub trait Driver {
     /// [`DriverError::Os`] when the loop itself can't go on.
     fn turn<S: Sink>(&mut self, deadline: Nanos, sink: &mut S) -> Result<Turn, DriverError>;
 
+    /// Lets a wait that something ends go on, for up to `span` from its start, so that more comes in the same
+    /// turn: fewer and larger turns. Deadlines hold all the same. [`Nanos::ZERO`], as at first: each wait ends with
+    /// the first completion. For whoever takes no times from the ends of turns; a driver that can't goes on as
+    /// before.
+    fn gather(&mut self, _span: Nanos) {}
+
     /// A handle for other threads.
     fn waker(&self) -> Self::Waker;
 

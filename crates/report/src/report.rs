@@ -336,6 +336,9 @@ pub struct ShardFigures {
     pub cpu_ns: u64,
     /// The longest stretch without taking completions.
     pub stall_max_ns: u64,
+    /// The longest that its waits were lengthened by, so that more came at a time; 0: they were not.
+    #[serde(default)]
+    pub gather_max_ns: u64,
     /// Turns of its loop.
     pub turns: u64,
     /// Completions reaped, over all phases.

@@ -227,6 +227,7 @@ fn result(collector: Collector, recipe: &Recipe, end: Nanos) -> RunResult {
                 waited: Nanos::from_millis(9_600),
                 stall_max: Nanos::from_micros(310),
                 stall_ended: START + Nanos::from_secs(4),
+                gather_max: Nanos::ZERO,
             },
             counters: Counters::default(),
             reads: events / 2,

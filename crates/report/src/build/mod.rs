@@ -319,6 +319,7 @@ fn shard(shard: &ShardReport) -> ShardFigures {
         busy_fraction: shard.busy_fraction,
         cpu_ns: shard.cpu.0,
         stall_max_ns: shard.pace.stall_max.0,
+        gather_max_ns: shard.pace.gather_max.0,
         turns: shard.pace.turns,
         completions: counters.completions,
         reads: shard.reads,

@@ -75,7 +75,7 @@ const KEYS: &[(&str, &str)] = &[
     ),
     (
         "/harness/shards/0",
-        "worker core busy_fraction cpu_ns stall_max_ns turns completions reads events_per_read \
+        "worker core busy_fraction cpu_ns stall_max_ns gather_max_ns turns completions reads events_per_read \
          connections_opened received_bytes sent_bytes carry_copies out_of_buffers \
          completions_overflowed stamps_discarded stamp_error_max_ns thread stall",
     ),

@@ -405,6 +405,9 @@ fn client(page: &mut Page, report: &Report) {
         let events = harness.events_per_read.filter(|events| *events > 0.0);
         parts.extend(events.map(|events| format!("{} events a read", number(events))));
     }
+    let gathered = shards.iter().map(|shard| shard.gather_max_ns).max();
+    let gathered = gathered.filter(|&span| span > 0);
+    parts.extend(gathered.map(|span| format!("wake-ups gathered for up to {}", Nanos(span))));
     if !harness.rx_timestamps {
         parts.push("no kernel stamps".to_owned());
     }
