@@ -51,11 +51,6 @@ impl Backend {
         }
     }
 
-    /// Whether bytes can carry the kernel's receive stamps.
-    pub(crate) const fn has_stamps(self) -> bool {
-        matches!(self, Self::Uring)
-    }
-
     /// Runs this process's shards of the plan; `starts` says when phases begin.
     pub(crate) fn run(
         self,

@@ -85,7 +85,7 @@ impl Setup {
         let shape = Shape::new(&config, room.in_flight(IN_FLIGHT_MAX))?;
         let prompts = Prompts::new(&config, &endpoint.model)?;
         let limits = sized(&config, &room, placement.shards / places)?;
-        let rx_timestamps = stamps(&config, backend, &endpoint.peers)?;
+        let rx_timestamps = stamps(&config, &endpoint.peers)?;
         let plan = Plan {
             rx_timestamps,
             run_id,
@@ -228,13 +228,11 @@ pub(crate) fn run_id() -> u32 {
     u32::try_from(mixed).unwrap_or(0) ^ process::id()
 }
 
-fn stamps(config: &BenchConfig, backend: Backend, peers: &[Peer]) -> Result<bool, Complaint> {
-    let unix = peers.iter().any(|peer| matches!(peer, Peer::Unix(_)));
-    let possible = backend.has_stamps() && !unix;
+fn stamps(config: &BenchConfig, peers: &[Peer]) -> Result<bool, Complaint> {
+    let possible = !peers.iter().any(|peer| matches!(peer, Peer::Unix(_)));
     match config.rx_timestamps {
         Some(OnOff::On) if !possible => Err(Complaint::new(
-            "--rx-timestamps on: only the uring driver has the kernel's stamps, and only for TCP; \
-             leave it out, or use --driver uring",
+            "--rx-timestamps on: the kernel stamps TCP alone, and the endpoint is a unix socket; leave it out",
         )),
         Some(OnOff::On) => Ok(true),
         Some(OnOff::Off) => Ok(false),

@@ -2,7 +2,7 @@
 //!
 //! What this is: the unit ([`Nanos`]), the stamp of received bytes ([`Arrival`]), the trait
 //! [`Clock`] with the machine's clock ([`MonotonicClock`]) and a virtual one ([`SimClock`]), and
-//! [`realtime_bracket`], which relates the kernel's wall-clock stamps to it, and [`Timebase`], by which
+//! [`realtime_bracket`] and [`StampMap`], which relate the kernel's wall-clock stamps to it, and [`Timebase`], by which
 //! two processes know whether they share it.
 //!
 //! [`parse_duration`] reads a span as people write it.
@@ -22,12 +22,14 @@ mod machine;
 mod nanos;
 mod parse;
 mod sim;
+mod stamps;
 mod timebase;
 
 pub use machine::{Bracket, MonotonicClock, realtime_bracket, thread_cpu_time};
 pub use nanos::{Arrival, Nanos};
 pub use parse::{DurationError, parse_duration};
 pub use sim::SimClock;
+pub use stamps::{StampMap, stamped};
 pub use timebase::{Timebase, monotonic_is_shifted};
 
 /// A source of the current time.

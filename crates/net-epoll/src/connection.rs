@@ -5,6 +5,7 @@ use std::io::{self, IoSlice};
 use std::mem;
 
 use bytes::Bytes;
+use ridgeline_clock::Nanos;
 use ridgeline_net::{Closed, Token};
 
 use crate::socket::{Stream, cause};
@@ -38,6 +39,12 @@ pub(crate) struct Connection {
     pub(crate) broken: Option<Closed>,
     /// `closed` is to be told.
     pub(crate) dead: Option<Closed>,
+    /// Whether the kernel stamps what it receives.
+    pub(crate) stamped: bool,
+    /// No byte of the next read came before this: the last stamp.
+    pub(crate) floor: Nanos,
+    /// When the last send was handed over.
+    pub(crate) submitted: Nanos,
     /// In the driver's list of connections to look at after the wait.
     pub(crate) in_work: bool,
     /// In the driver's list of connections with something to hand over.
@@ -105,6 +112,9 @@ impl Connection {
             ended: false,
             broken: None,
             dead: cause,
+            stamped: false,
+            floor: Nanos::ZERO,
+            submitted: Nanos::ZERO,
             in_work: false,
             in_flush: false,
         }
@@ -120,10 +130,11 @@ impl Connection {
         !self.queue.is_empty() || matches!(self.finish, Finish::Half | Finish::Full)
     }
 
-    /// Writes as much as goes; `submitted` is told of each send before its first byte is written,
+    /// Writes as much as goes at `now`; `submitted` is told of each send before its first byte is written,
     /// `done` is given the head of each send that is written. Returns the bytes written.
     pub(crate) fn flush(
         &mut self,
+        now: Nanos,
         mut submitted: impl FnMut(),
         mut done: impl FnMut(Vec<u8>),
     ) -> u64 {
@@ -131,6 +142,7 @@ impl Connection {
         while self.can_flush() {
             for sending in self.queue.iter_mut().take(SENDS_MAX) {
                 if !mem::replace(&mut sending.submitted, true) {
+                    self.submitted = now;
                     submitted();
                 }
             }

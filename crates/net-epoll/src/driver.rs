@@ -14,6 +14,7 @@ use ridgeline_net::{Closed, Commands, Counters, Driver, DriverError, Peer, Sink,
 
 use crate::connection::{Connection, Sending};
 use crate::socket::Listener;
+use crate::stamps::Stamps;
 use crate::wait::{self, EpollWaker};
 
 /// How an [`EpollDriver`] is made.
@@ -23,8 +24,8 @@ pub struct EpollConfig {
     pub connections_max: u32,
     /// The longest read. One buffer of this size serves the whole driver.
     pub read_buffer_bytes: u32,
-    /// Whether the kernel's receive stamps are wanted. This driver has none: reads carry the time
-    /// of reaping either way, and each one counts as `stamps_discarded` if they are.
+    /// Whether received bytes carry the kernel's receive stamps (`SO_TIMESTAMPNS`), at the cost of a control
+    /// message for each read. Sockets of the file system have none: their reads carry the time of reaping.
     pub rx_timestamps: bool,
     /// Whether other drivers may listen on the same TCP port (`SO_REUSEPORT`), each getting a share
     /// of the connections.
@@ -69,6 +70,8 @@ pub struct EpollDriver {
     /// Connections with something to hand over before it.
     flush: VecDeque<u32>,
     buffer: Box<[u8]>,
+    /// Where stamps are wanted.
+    stamps: Option<Stamps>,
     counters: Counters,
 }
 
@@ -99,6 +102,8 @@ impl EpollDriver {
         let poll = Poll::new().map_err(|error| wait::failed("epoll_create1", error))?;
         let waker = Waker::new(poll.registry(), WAKER);
         let waker = waker.map_err(|error| wait::failed("eventfd", error))?;
+        let stamps = config.rx_timestamps.then(Stamps::start).transpose();
+        let stamps = stamps.map_err(|error| wait::failed("SO_TIMESTAMPNS", error))?;
         // A sandbox may forbid it; deadlines are 50 us less exact then.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         Ok(Self {
@@ -113,6 +118,7 @@ impl EpollDriver {
             work: VecDeque::with_capacity(64),
             flush: VecDeque::with_capacity(64),
             buffer: vec![0; config.read_buffer_bytes.max(1) as usize].into_boxed_slice(),
+            stamps,
             counters: Counters::default(),
         })
     }
@@ -226,7 +232,11 @@ impl Driver for EpollDriver {
     }
 
     fn counters(&self) -> Counters {
-        self.counters
+        let error = self.stamps.as_ref().map(|stamps| stamps.map.error_max());
+        Counters {
+            stamp_error_max: error.unwrap_or(Nanos::ZERO),
+            ..self.counters
+        }
     }
 }
 

@@ -6,11 +6,9 @@
 //! sink; queued sends of a connection go out together with `writev`.
 //!
 //! What this is not: as cheap as the ring (each read and write is a system call), or as exact.
-//! Three differences show in a report:
+//! Two differences show in a report; times do not differ, as reads carry the kernel's receive stamps where they
+//! are asked for ([`EpollConfig::rx_timestamps`]):
 //!
-//! - reads carry the time of reaping, taken after each read. The kernel's receive stamps come in
-//!   control messages, which no safe interface hands out. Where stamps are asked for
-//!   ([`EpollConfig::rx_timestamps`]), every read counts as `stamps_discarded`;
 //! - a wait ends at its deadline to the accuracy of the kernel's timers: `epoll_wait` for the whole
 //!   milliseconds, `ppoll` on the epoll descriptor for the rest, with the thread's timer slack set
 //!   to 1 ns (the usual 50 us would be added to every deadline). What remains is the wake-up itself;
@@ -56,6 +54,7 @@
 mod connection;
 mod driver;
 mod socket;
+mod stamps;
 mod wait;
 
 pub use driver::{EpollConfig, EpollDriver};

@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use ridgeline_clock::Nanos;
 use ridgeline_net::{Closed, Peer};
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+
+use crate::stamps::{self, Stamps};
 
 /// Connections that wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4_096;
@@ -70,6 +73,26 @@ impl Stream {
         match self {
             Self::Tcp(stream) => stream.read(buffer),
             Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+
+    /// The same with the stamp of the last segment, by the wall clock.
+    pub(crate) fn read_stamped(
+        &mut self,
+        buffer: &mut [u8],
+        stamps: &mut Stamps,
+    ) -> io::Result<(usize, Option<Nanos>)> {
+        match self {
+            Self::Tcp(stream) => stamps.read(stream, buffer),
+            Self::Unix(stream) => stream.read(buffer).map(|count| (count, None)),
+        }
+    }
+
+    /// Whether the kernel stamps what it receives from now on.
+    pub(crate) fn ask_for_stamps(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stamps::ask(stream).is_ok(),
+            Self::Unix(_) => false,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use io_uring::cqueue;
-use ridgeline_clock::{Arrival, Nanos};
+use ridgeline_clock::{Arrival, Nanos, stamped};
 use ridgeline_net::{Sink, Turn};
 
 use crate::driver::UringDriver;
@@ -296,28 +296,10 @@ fn is_passing(errno: i32) -> bool {
     )
 }
 
-/// When a stamped read came: `at` is its last segment's stamp, and earlier segments came after the
-/// stream's stamp before. If it can be the answer to what was sent last, it came after that.
+/// When a stamped read came.
 #[inline]
 fn arrival(slot: &mut Slot, at: Option<Nanos>, reaped: Nanos) -> Arrival {
-    let Some(at) = at else {
-        return Arrival::reaped(reaped);
-    };
-    // Two readings of the clocks may disagree by a little: a stream's stamps don't go back.
-    let at = at.max(slot.floor);
-    let mut not_before = slot.floor;
-    if slot.submitted <= at {
-        not_before = not_before.max(slot.submitted);
-    }
-    if not_before == Nanos::ZERO {
-        not_before = at;
-    }
-    slot.floor = at;
-    Arrival {
-        at,
-        not_before,
-        reaped,
-    }
+    stamped(&mut slot.floor, slot.submitted, at, reaped)
 }
 
 #[cfg(test)]

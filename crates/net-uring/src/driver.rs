@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 
 use io_uring::cqueue;
-use ridgeline_clock::{Clock, MonotonicClock, Nanos, realtime_bracket};
+use ridgeline_clock::{Clock, MonotonicClock, Nanos, StampMap, realtime_bracket};
 use ridgeline_net::{Commands, Counters, Driver, DriverError, Peer, Sink, Token, Turn};
 use socket2::Socket;
 
@@ -16,7 +16,6 @@ use crate::ops::{self, Call, LISTENER_FILES};
 use crate::probe;
 use crate::ring::Ring;
 use crate::slot::{INDEX_MAX, Op, Slot, Tag};
-use crate::stamps::StampMap;
 use crate::waker::UringWaker;
 
 /// Entries of the file table that are not connections' own: the waker, the listeners, and

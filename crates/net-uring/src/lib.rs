@@ -79,7 +79,6 @@ mod orders;
 mod probe;
 mod ring;
 mod slot;
-mod stamps;
 mod turn;
 mod waker;
 

@@ -55,6 +55,8 @@ impl EpollDriver {
         );
         slot.generation = generation;
         if let Some(stream) = &mut connection.stream {
+            // A kernel that refuses leaves the times of reaping, which are counted.
+            connection.stamped = self.stamps.is_some() && stream.ask_for_stamps();
             let interest = Interest::READABLE | Interest::WRITABLE;
             let name = name(index, generation);
             let watched = self
@@ -170,6 +172,7 @@ impl EpollDriver {
             connection.in_flush = false;
             let (token, told) = (connection.token, &mut self.told);
             let written = connection.flush(
+                now,
                 || sink.submitted(token, now),
                 |head| told.push_back((token, head)),
             );

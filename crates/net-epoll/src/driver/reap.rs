@@ -2,7 +2,7 @@ use std::io;
 use std::mem;
 
 use mio::Events;
-use ridgeline_clock::{Arrival, Clock, MonotonicClock, Nanos};
+use ridgeline_clock::{Arrival, Clock, MonotonicClock, Nanos, stamped};
 use ridgeline_net::{Closed, Sink, Token};
 
 use super::{EpollDriver, LISTENER_FIRST, WAKER, parts};
@@ -52,6 +52,9 @@ impl EpollDriver {
     }
 
     pub(super) fn tell<S: Sink>(&mut self, sink: &mut S, reaped: Nanos) -> u32 {
+        if let Some(stamps) = &mut self.stamps {
+            stamps.refresh(reaped);
+        }
         let mut completions = 0;
         while let Some((token, head)) = self.told.pop_front() {
             sink.sent(&mut self.commands, token, head, reaped);
@@ -159,10 +162,13 @@ impl EpollDriver {
             if !connection.readable {
                 break;
             }
-            let read = stream.read(&mut self.buffer);
+            let read = match &mut self.stamps {
+                Some(stamps) if connection.stamped => stream.read_stamped(&mut self.buffer, stamps),
+                _ => stream.read(&mut self.buffer).map(|count| (count, None)),
+            };
             let now = MonotonicClock.now();
             match read {
-                Ok(0) => {
+                Ok((0, _)) => {
                     connection.readable = false;
                     connection.ending = false;
                     connection.ended = true;
@@ -170,15 +176,19 @@ impl EpollDriver {
                     completions += 1;
                     sink.ended(&mut self.commands, connection.token, Arrival::reaped(now));
                 }
-                Ok(count) => {
+                Ok((count, wall)) => {
                     // A read that leaves room has emptied the socket, unless its end is there too.
                     connection.readable = count == self.buffer.len() || connection.ending;
                     completions += 1;
                     self.counters.reads += 1;
-                    self.counters.stamps_discarded += u64::from(self.config.rx_timestamps);
+                    let map = self.stamps.as_mut().map(|stamps| &mut stamps.map);
+                    let at = map.zip(wall).and_then(|(map, wall)| map.map(wall, now));
+                    let discarded = self.config.rx_timestamps && at.is_none();
+                    self.counters.stamps_discarded += u64::from(discarded);
                     self.counters.received_bytes += count as u64;
                     let bytes = &self.buffer[..count];
-                    let (token, arrival) = (connection.token, Arrival::reaped(now));
+                    let token = connection.token;
+                    let arrival = stamped(&mut connection.floor, connection.submitted, at, now);
                     sink.received(&mut self.commands, token, bytes, arrival);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -1,6 +1,6 @@
 //! The map from the kernel's wall-clock stamps to the run's monotonic clock.
 
-use ridgeline_clock::{Bracket, Nanos};
+use crate::{Arrival, Bracket, Nanos};
 
 /// How often the two clocks are read against each other.
 const PERIOD: Nanos = Nanos::from_millis(100);
@@ -9,9 +9,9 @@ const PERIOD: Nanos = Nanos::from_millis(100);
 /// NTP slews by at most 500 ppm, 50 us in a period.
 const STEP: Nanos = Nanos::from_micros(50);
 
-/// `monotonic = stamp - offset`, with the offset read anew every [`PERIOD`].
+/// `monotonic = stamp - offset`, with the offset read anew every 100 ms.
 #[derive(Debug)]
-pub(crate) struct StampMap {
+pub struct StampMap {
     latest: Bracket,
     /// Stamps that map to earlier than this are of an interval in which the clock stepped.
     usable_from: Nanos,
@@ -21,7 +21,9 @@ pub(crate) struct StampMap {
 }
 
 impl StampMap {
-    pub(crate) fn new(first: Bracket) -> Self {
+    /// A map by a first reading.
+    #[must_use]
+    pub fn new(first: Bracket) -> Self {
         Self {
             latest: first,
             usable_from: Nanos::ZERO,
@@ -32,12 +34,13 @@ impl StampMap {
 
     /// Whether [`StampMap::read`] wants a new reading.
     #[inline]
-    pub(crate) fn is_due(&self, now: Nanos) -> bool {
+    #[must_use]
+    pub fn is_due(&self, now: Nanos) -> bool {
         now >= self.due
     }
 
     /// Takes a new reading.
-    pub(crate) fn read(&mut self, next: Bracket) {
+    pub fn read(&mut self, next: Bracket) {
         let back = self.latest.offset - next.offset;
         let drift = back.max(next.offset - self.latest.offset);
         if drift > STEP {
@@ -55,7 +58,7 @@ impl StampMap {
     /// The monotonic time of a stamp that was reaped at `reaped`, not later than that. `None` when
     /// the wall clock stepped since the stamp was made.
     #[inline]
-    pub(crate) fn map(&mut self, wall: Nanos, reaped: Nanos) -> Option<Nanos> {
+    pub fn map(&mut self, wall: Nanos, reaped: Nanos) -> Option<Nanos> {
         let at = wall - self.latest.offset;
         if at < self.usable_from {
             return None;
@@ -73,8 +76,33 @@ impl StampMap {
 
     /// The largest error of a mapped stamp so far: half the time a reading took, and what the
     /// clocks drifted apart until the next.
-    pub(crate) fn error_max(&self) -> Nanos {
+    #[must_use]
+    pub fn error_max(&self) -> Nanos {
         self.error_max
+    }
+}
+
+/// When a stamped read of a stream came: `at` is its last segment's stamp, and earlier segments came after the
+/// stream's stamp before, which is in `floor`. If it can be the answer to what was sent last, it came after that.
+#[inline]
+pub fn stamped(floor: &mut Nanos, submitted: Nanos, at: Option<Nanos>, reaped: Nanos) -> Arrival {
+    let Some(at) = at else {
+        return Arrival::reaped(reaped);
+    };
+    // Two readings of the clocks may disagree by a little: a stream's stamps don't go back.
+    let at = at.max(*floor);
+    let mut not_before = *floor;
+    if submitted <= at {
+        not_before = not_before.max(submitted);
+    }
+    if not_before == Nanos::ZERO {
+        not_before = at;
+    }
+    *floor = at;
+    Arrival {
+        at,
+        not_before,
+        reaped,
     }
 }
 
