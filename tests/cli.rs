@@ -181,7 +181,10 @@ fn mistakes_are_one_line_with_cause_and_remedy() {
             &["bench", "--mock", "--request-rate", "0"],
             "--request-rate 0 cannot be scheduled",
         ),
-        (&["bench", "--url", "https://h"], "TLS is not built in yet"),
+        (
+            &["bench", "--url", "ftp://h"],
+            "`ftp` is not a scheme it speaks",
+        ),
         (&["bench", "--url", "h:80"], "it has no scheme"),
         (
             &["bench", "--mock", "--url", "http://h"],
