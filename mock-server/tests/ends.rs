@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -76,7 +77,9 @@ impl Program {
     /// Returns when nobody listens any more.
     fn refuses(&self) {
         while let Ok(mut peer) = TcpStream::connect(&self.address) {
-            // It came in before that: closed, or reset with whatever it asked.
+            // It came in before that: closed, or reset with whatever it asked. One whose handshake met the end
+            // of the listener may hear nothing: the kernel forgets the server's side without a reset.
+            peer.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
             let _ = peer.read(&mut [0]);
         }
     }
