@@ -224,19 +224,13 @@ impl Collector {
 
     /// A read brought `content_events` content events. Only to be told where the kernel stamps
     /// arrivals: without stamps the delay is unknown, not zero.
-    ///
-    /// The last event of a read ended with the segment that the stamp is of; those before it may
-    /// have come earlier. A read of one event is as exact as its stamp, however long the stream was
-    /// silent before.
     #[inline]
     pub fn read(&mut self, arrival: Arrival, content_events: u32) {
         if self.window.start.is_some() {
             let times = u64::from(content_events);
             self.at(Metric::HarnessDelay)
                 .record_n(arrival.harness_delay(), times);
-            let width = self.at(Metric::StampWidth);
-            width.record_n(arrival.width(), times.saturating_sub(1));
-            width.record_n(Nanos::ZERO, times.min(1));
+            self.at(Metric::StampWidth).record_width(arrival, times);
             if let Some((stage, _)) = self.stage(arrival.at) {
                 stage.read(arrival, content_events);
             }

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use hdrhistogram::Histogram;
-use ridgeline_clock::Nanos;
+use ridgeline_clock::{Arrival, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::{Convention, Percentile};
@@ -106,6 +106,15 @@ impl Distribution {
             self.histogram.saturating_record_n(value, times);
             self.moments.record_n(value, times, span > SPAN_MAX);
         }
+    }
+
+    /// Adds the widths of a read's `events` events. The last of them ended with the segment that the stamp is
+    /// of; those before it may have come earlier. A read of one event is as exact as its stamp, however
+    /// long the stream was silent before.
+    #[inline]
+    pub(crate) fn record_width(&mut self, arrival: Arrival, events: u64) {
+        self.record_n(arrival.width(), events.saturating_sub(1));
+        self.record_n(Nanos::ZERO, events.min(1));
     }
 
     /// Adds all samples of `other`.

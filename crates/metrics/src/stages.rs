@@ -84,9 +84,12 @@ impl StageTotals {
 
     pub(crate) fn read(&mut self, arrival: Arrival, content_events: u32) {
         let times = u64::from(content_events);
-        self.distributions[3].record_n(arrival.harness_delay(), times);
-        self.distributions[4].record_n(arrival.width(), times.saturating_sub(1));
-        self.distributions[4].record_n(Nanos::ZERO, times.min(1));
+        if let Some(delays) = self.at_mut(Metric::HarnessDelay) {
+            delays.record_n(arrival.harness_delay(), times);
+        }
+        if let Some(widths) = self.at_mut(Metric::StampWidth) {
+            widths.record_width(arrival, times);
+        }
     }
 
     /// A request that was due in it, at `scheduled` from the start of the measured phase, ended. It began at
@@ -133,9 +136,13 @@ impl StageTotals {
     }
 
     fn sample(&mut self, metric: Metric, span: Option<Nanos>) {
-        if let Some((place, span)) = place(metric).zip(span) {
-            self.distributions[place].record(span);
+        if let (Some(found), Some(span)) = (self.at_mut(metric), span) {
+            found.record(span);
         }
+    }
+
+    fn at_mut(&mut self, metric: Metric) -> Option<&mut Distribution> {
+        Some(&mut self.distributions[place(metric)?])
     }
 
     /// Adds what another shard measured of the same stage.

@@ -4,7 +4,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::ReportError;
-use crate::records::{JSONL, LineError, Lines};
+use crate::records::{LineError, Lines};
 
 /// A request of the measured phase that succeeded, as far as figures come from it. Times are ns after the
 /// run's start.
@@ -38,27 +38,14 @@ struct Line<'a> {
 /// The successes of a folder's `records.jsonl`, by the time of their submission; `None` when there is no such
 /// file. A last line that a kill cut short is left out.
 pub(super) fn read(folder: &Path, streaming: bool) -> Result<Option<Vec<Request>>, ReportError> {
-    let path = || folder.join(JSONL);
-    let unread = |source| ReportError::Read {
-        path: path(),
-        source,
-    };
-    let Some(mut lines) = Lines::open(folder).map_err(unread)? else {
+    let wrong = |error: LineError| error.of(folder);
+    let opened = Lines::open(folder).map_err(LineError::Read);
+    let Some(mut lines) = opened.map_err(wrong)? else {
         return Ok(None);
     };
     let mut requests = Vec::new();
-    loop {
-        match lines.next::<Line<'_>>() {
-            Ok(None) => break,
-            Ok(Some(line)) => requests.extend(request(&line, streaming)),
-            Err(LineError::Read(source)) => return Err(unread(source)),
-            Err(LineError::Form { number, error }) => {
-                return Err(ReportError::Form {
-                    path: path(),
-                    problem: format!("line {number}: {error}"),
-                });
-            }
-        }
+    while let Some(line) = lines.next::<Line<'_>>().map_err(wrong)? {
+        requests.extend(request(&line, streaming));
     }
     requests.sort_by_key(|request| request.submitted_ns);
     Ok(Some(requests))

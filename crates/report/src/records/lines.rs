@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::JSONL;
+use crate::ReportError;
 
 /// The lines of a folder's `records.jsonl`, one after the other.
 #[derive(Debug)]
@@ -24,6 +25,20 @@ pub(crate) enum LineError {
         number: u64,
         error: serde_json::Error,
     },
+}
+
+impl LineError {
+    /// What it is to whoever wanted the records of `folder`.
+    pub(crate) fn of(self, folder: &Path) -> ReportError {
+        let path = folder.join(JSONL);
+        match self {
+            Self::Read(source) => ReportError::Read { path, source },
+            Self::Form { number, error } => ReportError::Form {
+                path,
+                problem: format!("line {number}: {error}"),
+            },
+        }
+    }
 }
 
 impl Lines {

@@ -5,7 +5,6 @@ use ridgeline_clock::Nanos;
 use ridgeline_metrics::Timeline;
 use serde::Deserialize;
 
-use super::JSONL;
 use super::lines::{LineError, Lines};
 use crate::ReportError;
 
@@ -51,29 +50,18 @@ struct Line<'a> {
 /// # Errors
 /// When the file can't be read, or holds a line that is no record.
 pub fn times(folder: &Path) -> Result<Option<Vec<RequestTimes>>, ReportError> {
-    let path = || folder.join(JSONL);
-    let unread = |source| ReportError::Read {
-        path: path(),
-        source,
-    };
-    let Some(mut lines) = Lines::open(folder).map_err(unread)? else {
+    let wrong = |error: LineError| error.of(folder);
+    let opened = Lines::open(folder).map_err(LineError::Read);
+    let Some(mut lines) = opened.map_err(wrong)? else {
         return Ok(None);
     };
     let mut requests = Vec::new();
-    loop {
-        match lines.next::<Line<'_>>() {
-            Ok(None) => return Ok(Some(requests)),
-            Ok(Some(line)) if line.phase == "measured" => requests.push(request(line)),
-            Ok(Some(_)) => {}
-            Err(LineError::Read(source)) => return Err(unread(source)),
-            Err(LineError::Form { number, error }) => {
-                return Err(ReportError::Form {
-                    path: path(),
-                    problem: format!("line {number}: {error}"),
-                });
-            }
+    while let Some(line) = lines.next::<Line<'_>>().map_err(wrong)? {
+        if line.phase == "measured" {
+            requests.push(request(line));
         }
     }
+    Ok(Some(requests))
 }
 
 fn request(line: Line<'_>) -> RequestTimes {
@@ -103,7 +91,7 @@ mod tests {
     use std::fs;
 
     use super::super::entry::Entry;
-    use super::super::{line, samples};
+    use super::super::{JSONL, line, samples};
     use super::*;
 
     #[test]
