@@ -368,7 +368,7 @@ pub(crate) struct BenchConfig {
     #[arg(long, value_enum, help_heading = "Client")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) driver: Option<DriverKind>,
-    /// Stamp arrivals in the kernel, needs uring [default: on; off with --offline]
+    /// Stamp arrivals in the kernel, TCP only [default: on; off with --offline]
     #[arg(long, value_enum, help_heading = "Client")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rx_timestamps: Option<OnOff>,

@@ -107,7 +107,7 @@ pub(crate) struct ServeArgs {
     /// How sockets are driven; auto: uring where the kernel allows it, else epoll [default: auto]
     #[arg(long, value_enum, help_heading = "Client")]
     driver: Option<DriverKind>,
-    /// Stamp arrivals in the kernel, needs uring [default: on]
+    /// Stamp arrivals in the kernel, TCP only [default: on]
     #[arg(long, value_enum, help_heading = "Client")]
     rx_timestamps: Option<OnOff>,
 }
