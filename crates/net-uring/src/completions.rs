@@ -229,11 +229,12 @@ impl UringDriver {
         }
         let slot = &mut self.slots[tag.index as usize];
         slot.floor = turn.reaped;
-        let call = &self.calls[tag.index as usize];
-        let is_tcp = call.peer.as_ref().is_some_and(|peer| !peer.is_unix());
+        let call = &mut self.calls[tag.index as usize];
         match tag.op {
             Op::Socket => {
-                let binds = is_tcp && call.source.is_some();
+                let way = call.way.as_ref();
+                let is_tcp = way.is_some_and(|way| !way.peer.is_unix());
+                let binds = is_tcp && way.is_some_and(|way| way.source.is_some());
                 if is_tcp {
                     self.set_options(tag.index)?;
                 }
@@ -245,6 +246,7 @@ impl UringDriver {
             }
             Op::Bind => self.push_connect(tag.index),
             _ => {
+                call.way = None;
                 slot.phase = Phase::Open;
                 turn.completions += 1;
                 sink.opened(&mut self.commands, slot.token(tag.index), turn.reaped);

@@ -33,10 +33,16 @@ static LINGER_NONE: libc::linger = libc::linger {
 /// What a slot's operations point to besides the bytes: never moves, and is written to only while
 /// no operation that uses the field is in flight.
 pub(crate) struct Call {
-    pub(crate) peer: Option<SockAddr>,
-    pub(crate) source: Option<SockAddr>,
+    /// There until the connection is up: addresses are large, and open connections many.
+    pub(crate) way: Option<Box<Way>>,
     header: libc::msghdr,
     parts: [libc::iovec; 2],
+}
+
+/// Where a connection goes, and from where.
+pub(crate) struct Way {
+    pub(crate) peer: SockAddr,
+    pub(crate) source: Option<SockAddr>,
 }
 
 impl Call {
@@ -46,8 +52,7 @@ impl Call {
             iov_len: 0,
         };
         Self {
-            peer: None,
-            source: None,
+            way: None,
             header: header(0),
             parts: [part; 2],
         }
@@ -144,8 +149,8 @@ impl UringDriver {
 
     /// Makes a socket at a place of the file table that the kernel chooses.
     pub(crate) fn push_socket(&mut self, index: u32) -> io::Result<()> {
-        let peer = self.calls[index as usize].peer.as_ref();
-        let family = peer.map_or(libc::AF_INET, |peer| i32::from(peer.family()));
+        let way = self.calls[index as usize].way.as_ref();
+        let family = way.map_or(libc::AF_INET, |way| i32::from(way.peer.family()));
         let entry = opcode::Socket::new(family, libc::SOCK_STREAM, 0)
             .file_index(Some(DestinationSlot::auto_target()))
             .build();
@@ -154,20 +159,22 @@ impl UringDriver {
 
     pub(crate) fn push_bind(&mut self, index: u32) -> io::Result<()> {
         let file = self.file(index);
-        let Some(source) = &self.calls[index as usize].source else {
+        let way = self.calls[index as usize].way.as_ref();
+        let Some(source) = way.and_then(|way| way.source.as_ref()) else {
             return Ok(());
         };
-        // The invariant: the address is in the slab of calls.
+        // The invariant: the address is the call's, which keeps it until the connection is up.
         let entry = opcode::Bind::new(file, source.as_ptr().cast(), source.len()).build();
         self.push(Op::Bind, index, entry)
     }
 
     pub(crate) fn push_connect(&mut self, index: u32) -> io::Result<()> {
         let file = self.file(index);
-        let Some(peer) = &self.calls[index as usize].peer else {
+        let Some(way) = &self.calls[index as usize].way else {
             return Ok(());
         };
-        // The invariant: the address is in the slab of calls.
+        let peer = &way.peer;
+        // The invariant: the address is the call's, which keeps it until the connection is up.
         let entry = opcode::Connect::new(file, peer.as_ptr().cast(), peer.len()).build();
         self.push(Op::Connect, index, entry)
     }
@@ -220,7 +227,8 @@ impl UringDriver {
         if self.slots[index as usize].stamped {
             self.set_option(file, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &STAMPS)?;
         }
-        if self.calls[index as usize].source.is_some() {
+        let way = self.calls[index as usize].way.as_ref();
+        if way.is_some_and(|way| way.source.is_some()) {
             // The port is chosen when the peer is known: many peers can share one.
             self.set_option(file, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &ON)?;
         }

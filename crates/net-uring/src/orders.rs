@@ -9,6 +9,7 @@ use ridgeline_net::{Close, Closed, Command, Peer, Token};
 use socket2::SockAddr;
 
 use crate::driver::UringDriver;
+use crate::ops::Way;
 use crate::slot::{Message, NO_FILE, Phase, Receiving, Sending, Slot};
 
 impl UringDriver {
@@ -64,11 +65,11 @@ impl UringDriver {
         let stamped = self.config.rx_timestamps && matches!(peer, Peer::Tcp(_));
         let slot = &mut self.slots[token.index as usize];
         slot.start(token.generation, Phase::Opening, NO_FILE, stamped);
-        let call = &mut self.calls[token.index as usize];
-        call.source = source.map(|address| SocketAddr::new(address, 0).into());
         match address_of(peer) {
-            Ok(address) => {
-                call.peer = Some(address);
+            Ok(peer) => {
+                let source = source.map(|address| SocketAddr::new(address, 0).into());
+                let way = Some(Box::new(Way { peer, source }));
+                self.calls[token.index as usize].way = way;
                 self.push_socket(token.index)
             }
             Err(error) => self.fail(token.index, &error),
