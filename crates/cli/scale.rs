@@ -90,6 +90,22 @@ pub(crate) fn buffers(config: &BenchConfig, usual: u16, rings: u32) -> u16 {
     }
 }
 
+/// Finished requests that may wait to be written, for each of `rings` rings in the place of one, unless their
+/// number was named: likewise.
+pub(crate) fn queued(config: &BenchConfig, usual: usize, rings: u32) -> usize {
+    let named = config
+        .limits
+        .as_ref()
+        .and_then(|bounds| bounds.records_queued_max);
+    match named {
+        Some(_) => usual,
+        None => (usual / rings.max(1) as usize).max(QUEUED_MIN),
+    }
+}
+
+/// Fewer finished requests than these may end at one time in any load.
+const QUEUED_MIN: usize = 4 << 10;
+
 /// Connects from several loopback addresses where the server is on loopback and one pair of addresses
 /// has too few ports, unless addresses were named. What the user should know.
 pub(crate) fn sources(
@@ -147,6 +163,11 @@ mod tests {
     #[test]
     fn rings_of_one_place_share_its_buffers() {
         let config = |yaml: &str| crate::file::parse(yaml).unwrap();
+        assert_eq!(queued(&config(""), 1 << 16, 1), 1 << 16);
+        assert_eq!(queued(&config(""), 1 << 16, 4), 1 << 14);
+        assert_eq!(queued(&config(""), 1 << 16, 1_000), QUEUED_MIN);
+        let named = config("limits: {records-queued-max: 65536}");
+        assert_eq!(queued(&named, 1 << 16, 4), 1 << 16);
         let shared = |rings| buffers(&config(""), 128, rings);
         assert_eq!([1, 2, 3, 4, 200].map(shared), [128, 64, 32, 32, 2]);
         let named = config("limits: {receive-buffers: 512}");

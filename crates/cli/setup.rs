@@ -203,6 +203,7 @@ fn sized(config: &BenchConfig, room: &Room, rings: u32) -> Result<Limits, Compla
         limits.slots = room.in_flight(limits.slots);
     }
     limits.receive_buffers = scale::buffers(config, limits.receive_buffers, rings);
+    limits.records_queued_max = scale::queued(config, limits.records_queued_max, rings);
     Ok(limits)
 }
 

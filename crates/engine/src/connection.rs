@@ -38,8 +38,6 @@ pub(crate) struct Connection {
     pub(crate) opening_since: Nanos,
     pub(crate) http: ResponseDecoder,
     pub(crate) carry: Carry,
-    /// The buffer of the request head; with the driver while it is sent.
-    pub(crate) head: Vec<u8>,
     /// What secures it; `None` of one in the clear.
     pub(crate) secure: Option<Box<Secure>>,
 }
@@ -54,7 +52,6 @@ impl Connection {
             opening_since: Nanos::ZERO,
             http: ResponseDecoder::new(limits.head_bytes_max),
             carry: Carry::new(limits.carry_inline_bytes),
-            head: Vec::with_capacity(limits.send_inline_bytes),
             secure: None,
         }
     }

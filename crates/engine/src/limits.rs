@@ -23,7 +23,7 @@ pub struct Limits {
     /// Kept per shard of the last fully parsed head, and as much of the last whole body: two more exact
     /// fast paths.
     pub familiar_bytes_max: usize,
-    /// A request up to this size, head and body, is sent from one buffer of its connection.
+    /// A request up to this size, head and body, is sent from one buffer, which is another's when it was sent.
     pub send_inline_bytes: usize,
     /// Gaps per slot, in a pool of the shard, that wait for their request to succeed. Longer
     /// streams borrow what others leave; beyond that gaps are pooled early, and counted.
@@ -89,8 +89,8 @@ impl Limits {
         slots + slots / 16 + 16
     }
 
-    /// Memory by consumer, allocated at start, for `shards` shards of `slots` slots each, which count in
-    /// collectors like `collector`.
+    /// Memory by consumer, at the most, for `shards` shards of `slots` slots each, which count in collectors
+    /// like `collector`.
     #[must_use]
     pub fn memory(
         &self,

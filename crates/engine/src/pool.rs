@@ -3,6 +3,7 @@ use ridgeline_metrics::Phase;
 use ridgeline_net::{Close, Commands};
 
 use crate::connection;
+use crate::limits::Limits;
 use crate::shard::Shard;
 use crate::slot;
 
@@ -76,10 +77,11 @@ impl Shard {
         } else {
             connection.slot = Some(slot_index);
             connection.http.start();
-            let mut head = std::mem::take(&mut connection.head);
+            let inline_bytes = self.plan.limits.send_inline_bytes;
+            let mut head = take_head(&mut self.heads, &self.plan.limits);
             let body = match self.state.source.feed() {
                 None => self.requests.write(&mut head, slot.index, slot.sample),
-                Some(feed) => feed.write(slot_index, &mut head, self.plan.limits.send_inline_bytes),
+                Some(feed) => feed.write(slot_index, &mut head, inline_bytes),
             };
             commands.send(connection.token(connection_index), head, body);
         }
@@ -154,5 +156,17 @@ impl Shard {
     /// The kernel had no port or descriptor for a connection: the request waits, and says so.
     pub(crate) fn back_off(&mut self, now: Nanos) {
         self.back_off_until = now + BACK_OFF;
+    }
+}
+
+/// An empty buffer for the head of a request, or for what TLS has to say: one that is not in use, or a new one.
+#[inline]
+pub(crate) fn take_head(heads: &mut Vec<Vec<u8>>, limits: &Limits) -> Vec<u8> {
+    match heads.pop() {
+        Some(mut head) => {
+            head.clear();
+            head
+        }
+        None => Vec::with_capacity(limits.send_inline_bytes),
     }
 }

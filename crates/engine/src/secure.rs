@@ -5,6 +5,7 @@ use ridgeline_tls::{Session, TlsError, TlsErrorKind};
 use ridgeline_wire::exchange::ErrorKind;
 
 use crate::connection::State;
+use crate::pool::take_head;
 use crate::shard::Shard;
 
 /// A request up to this size is sealed in one piece, which is cheaper than two: a record holds as much.
@@ -47,8 +48,7 @@ impl Shard {
             }
             return;
         }
-        let mut out = std::mem::take(&mut connection.head);
-        out.clear();
+        let mut out = take_head(&mut self.heads, &self.plan.limits);
         self.write_request(slot_index, index, &mut out);
         let token = self.connections[index as usize].token(index);
         commands.send(token, out, Bytes::new());
@@ -85,8 +85,7 @@ impl Shard {
             return;
         };
         let connection = &mut self.connections[index as usize];
-        let mut out = std::mem::take(&mut connection.head);
-        out.clear();
+        let mut out = take_head(&mut self.heads, &self.plan.limits);
         let begun = client.session().and_then(|mut session| {
             session.begin(&mut out)?;
             Ok(session)
@@ -124,8 +123,7 @@ impl Shard {
         let Some(session) = session.and_then(|secure| secure.session.as_mut()) else {
             return;
         };
-        let mut out = std::mem::take(&mut connection.head);
-        out.clear();
+        let mut out = take_head(&mut self.heads, &self.plan.limits);
         let mut scratch = std::mem::take(&mut self.scratch);
         let read = session.received(bytes, &mut scratch, &mut out);
         let (is_ready, is_ended) = (session.is_ready(), session.is_ended());
@@ -136,7 +134,7 @@ impl Shard {
         }
         let connection = &mut self.connections[index as usize];
         if out.is_empty() {
-            connection.head = out;
+            self.heads.push(out);
         } else {
             commands.send(connection.token(index), out, Bytes::new());
         }
@@ -248,11 +246,10 @@ impl Shard {
         else {
             return;
         };
-        let mut out = std::mem::take(&mut connection.head);
-        out.clear();
+        let mut out = take_head(&mut self.heads, &self.plan.limits);
         session.close(&mut out);
         if out.is_empty() {
-            connection.head = out;
+            self.heads.push(out);
         } else {
             commands.send(connection.token(index), out, Bytes::new());
         }

@@ -51,7 +51,7 @@ pub struct Exhausted {
 /// One share of the load on one core: takes time and completions, gives orders to a driver.
 ///
 /// [`Shard::step`] and the [`ridgeline_net::Sink`] callbacks are all there is; neither reads a
-/// clock or touches a socket. After [`Shard::new`] nothing is allocated for a request that
+/// clock or touches a socket. Once every buffer has been used nothing is allocated for a request that
 /// succeeds, unless its text or events are to be saved.
 #[derive(Debug)]
 pub struct Shard {
@@ -75,6 +75,8 @@ pub struct Shard {
     pub(crate) connecting: u32,
     pub(crate) back_off_until: Nanos,
     pub(crate) connections_opened: u64,
+    /// Buffers for heads of requests that no request has now: as many as were ever sent at one time.
+    pub(crate) heads: Vec<Vec<u8>>,
     pub(crate) shared: Shared,
     /// Where TLS is read: nothing is in it while connections are in the clear.
     pub(crate) scratch: Scratch,
@@ -174,6 +176,7 @@ impl Shard {
             connecting: 0,
             back_off_until: Nanos::ZERO,
             connections_opened: 0,
+            heads: Vec::with_capacity(connection_count as usize),
             shared: Shared::new(limits.carry_pool_bytes_max, limits.familiar_bytes_max),
             scratch: Scratch::default(),
             request: Vec::new(),

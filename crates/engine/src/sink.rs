@@ -191,9 +191,8 @@ impl Sink for Shard {
 
     #[inline]
     fn sent(&mut self, _: &mut Commands, token: Token, head: Vec<u8>, at: Nanos) {
-        // Also of a connection that has moved on: the buffer belongs to the place.
+        self.heads.push(head);
         let connection = &mut self.connections[token.index as usize];
-        connection.head = head;
         if connection.state != State::Busy || connection.generation != token.generation {
             return;
         }

@@ -131,16 +131,20 @@ fn class(capacity: usize) -> usize {
 #[derive(Debug)]
 pub struct Carry {
     bytes: Vec<u8>,
+    /// The size of the inline buffer, which is there from its first use on.
+    inline_bytes: usize,
     /// The inline buffer while `bytes` is a borrowed one.
     parked: Option<Vec<u8>>,
 }
 
 impl Carry {
-    /// An empty carry that keeps up to `inline_bytes` without a pool.
+    /// An empty carry that keeps up to `inline_bytes` without a pool. A connection whose reads cut nothing
+    /// never needs them.
     #[must_use]
     pub fn new(inline_bytes: usize) -> Self {
         Self {
-            bytes: Vec::with_capacity(inline_bytes),
+            bytes: Vec::new(),
+            inline_bytes,
             parked: None,
         }
     }
@@ -198,6 +202,10 @@ impl Carry {
     #[cold]
     fn grow(&mut self, pool: &mut CarryPool, more: usize) -> Result<(), CarryFull> {
         let len = self.bytes.len().checked_add(more).ok_or(CarryFull)?;
+        if self.bytes.capacity() == 0 && len <= self.inline_bytes {
+            self.bytes.reserve_exact(self.inline_bytes);
+            return Ok(());
+        }
         let mut larger = pool.lend(len)?;
         larger.extend_from_slice(&self.bytes);
         pool.copied_bytes += self.bytes.len() as u64;

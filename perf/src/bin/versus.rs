@@ -31,7 +31,7 @@ struct Args {
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     events: u64,
     /// Connections [default: 64; the open streams of B for memory: 9000, for lateness and timing: 100].
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=262_144))]
     connections: Option<u32>,
     /// Kernel receive stamps in both arms.
     #[arg(long)]

@@ -332,7 +332,7 @@ impl Preset {
                 return vec![Question {
                     measure: Measure::ResidentBytes,
                     relation: Relation::Slope(f64::from(more.saturating_sub(STREAMS_FEW))),
-                    bound: Some(AtMost(4096.0)),
+                    bound: Some(AtMost(2048.0)),
                 }];
             }
         };

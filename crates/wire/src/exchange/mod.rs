@@ -63,7 +63,7 @@ pub struct ExchangeLimits {
     /// Data of one event, bytes.
     pub event_bytes_max: usize,
     /// What one event has around its text, bytes; longer ones are parsed in full each time. The
-    /// only buffer of an exchange, allocated once.
+    /// only buffer of an exchange, as long as the longest event that it kept.
     pub template_bytes_max: usize,
     /// A body that is one JSON document, bytes; and what is saved of a stream, give or take a read.
     pub body_bytes_max: usize,

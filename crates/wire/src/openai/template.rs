@@ -9,12 +9,13 @@
 use super::chunk::Slot;
 use super::text::{Text, string_end};
 
-/// The event that later ones are compared with. Its buffer is allocated once.
+/// The event that later ones are compared with. Its buffer grows to the longest event that it kept.
 #[derive(Debug)]
 pub struct Template {
     /// The bytes before the text, its opening quote among them; then those after it, its closing
     /// quote first. INVARIANT: `before <= before + after <= buffer.len()`.
-    buffer: Box<[u8]>,
+    buffer: Vec<u8>,
+    bytes_max: usize,
     /// 0: there is no template.
     before: usize,
     after: usize,
@@ -36,9 +37,9 @@ impl Template {
     /// Keeps events whose bytes around the text are at most `bytes_max`.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
-        let buffer = vec![0; bytes_max].into_boxed_slice();
         Self {
-            buffer,
+            buffer: Vec::new(),
+            bytes_max,
             before: 0,
             after: 0,
             slot: Slot::Text,
@@ -77,12 +78,15 @@ impl Template {
             return;
         }
         let (head, tail) = (&event[..from], &event[to..]);
-        let Some(room) = self.buffer.get_mut(..head.len() + tail.len()) else {
+        let bytes = head.len() + tail.len();
+        if bytes > self.bytes_max {
             return;
-        };
-        let (first, second) = room.split_at_mut(head.len());
-        first.copy_from_slice(head);
-        second.copy_from_slice(tail);
+        }
+        self.buffer.clear();
+        // Exactly: there is one for each of very many streams.
+        self.buffer.reserve_exact(bytes);
+        self.buffer.extend_from_slice(head);
+        self.buffer.extend_from_slice(tail);
         (self.before, self.after, self.slot) = (head.len(), tail.len(), slot);
     }
 
