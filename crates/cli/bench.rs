@@ -21,6 +21,7 @@ use crate::config::{BenchConfig, RecordsKind};
 use crate::progress::Progress;
 use crate::secrets;
 use crate::setup::{self, Setup};
+use crate::topology::Topology;
 use crate::{count, file, fleet, folder, headroom, search, signals, terminal};
 
 /// The flags of a run.
@@ -149,6 +150,11 @@ pub(crate) fn write_config(config: &BenchConfig, folder: &Path) -> Result<(), Co
 pub(crate) fn announce(setup: &Setup, verbose: bool) {
     for (name, words) in &setup.summary {
         terminal::note(&format!("{name:<8} {words}"));
+    }
+    if setup.config.workers.is_none()
+        && let Some(words) = Topology::here().describe()
+    {
+        terminal::note(&format!("machine  {words}"));
     }
     if verbose {
         for line in &setup.memory {

@@ -334,8 +334,10 @@ pub(crate) struct BenchConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) extra_body: Option<JsonObject>,
 
-    /// Cores to pin shards to, as 2,4-7; none: no pinning [default: none]
-    #[arg(long, help_heading = "Client", value_name = "LIST|none")]
+    /// Cores to pin shards to, as 2,4-7; auto: as many as --shards, on physical cores of their own, near the
+    /// network's device and away from its interrupts; isolated: the same of isolated cores; none: no
+    /// pinning [default: none]
+    #[arg(long, help_heading = "Client", value_name = "LIST|auto|isolated|none")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cores: Option<String>,
     /// Shards: threads that drive load, a multiple of the cores [default: one per named core, else 1; as

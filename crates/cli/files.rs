@@ -12,6 +12,7 @@ use crate::endpoint::Address;
 use crate::part::Part;
 use crate::prompts::{self, Prompts};
 use crate::shape::Shape;
+use crate::topology::Topology;
 use crate::{file, search, setup, terminal};
 
 /// What `config init` writes.
@@ -83,7 +84,7 @@ fn validate(mut config: BenchConfig) -> Result<String, Complaint> {
     }
     setup::check(&config)?;
     Address::new(&config)?;
-    let placement = Part::of(&config).placement(&config)?;
+    let placement = Part::of(&config).placement(&config, &Topology::here())?;
     let shape = Shape::new(&config, setup::IN_FLIGHT_MAX)?;
     let model = config.model.clone();
     let prompts = Prompts::new(&config, model.as_deref().unwrap_or("?"))?;
@@ -107,7 +108,7 @@ fn validate(mut config: BenchConfig) -> Result<String, Complaint> {
     say("load", &shape.describe());
     say("prompts", &prompts.summary);
     say("client", &placement.describe());
-    for note in prompts.notes.iter().cloned().chain(placement.note()) {
+    for note in prompts.notes.iter().cloned().chain(placement.notes()) {
         say("note", &note);
     }
     // What a series decides is decided for each of its runs.

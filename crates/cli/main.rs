@@ -40,6 +40,7 @@ mod signals;
 mod span;
 mod stage;
 mod terminal;
+mod topology;
 mod url;
 mod worker;
 

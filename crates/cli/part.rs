@@ -9,6 +9,7 @@ use crate::config::BenchConfig;
 use crate::fleet::Workers;
 use crate::machine;
 use crate::placement::Placement;
+use crate::topology::Topology;
 
 /// The part of a run that this process has.
 #[derive(Clone, Debug)]
@@ -54,11 +55,15 @@ impl Part {
     }
 
     /// Where its shards run.
-    pub(crate) fn placement(&self, config: &BenchConfig) -> Result<Placement, Complaint> {
+    pub(crate) fn placement(
+        &self,
+        config: &BenchConfig,
+        topology: &Topology,
+    ) -> Result<Placement, Complaint> {
         let allowed = machine::allowed_cores()?;
         match self {
-            Self::Whole => Placement::new(config, &allowed),
-            Self::Coordinator => of_workers(config, &allowed),
+            Self::Whole => Placement::new(config, &allowed, topology),
+            Self::Coordinator => of_workers(config, &allowed, topology),
             Self::Share { shards, cores, .. } => {
                 let count = shards.end.saturating_sub(shards.start);
                 Placement::share(count, cores.clone(), &allowed)
@@ -68,7 +73,11 @@ impl Part {
 }
 
 /// Where the shards of all workers run: a shard each, unless more are asked for.
-fn of_workers(config: &BenchConfig, allowed: &[usize]) -> Result<Placement, Complaint> {
+fn of_workers(
+    config: &BenchConfig,
+    allowed: &[usize],
+    topology: &Topology,
+) -> Result<Placement, Complaint> {
     let count = config.workers.as_ref().map_or(1, Workers::count);
     let elsewhere = matches!(config.workers, Some(Workers::At(_)));
     if elsewhere && config.cores.is_some() {
@@ -82,7 +91,7 @@ fn of_workers(config: &BenchConfig, allowed: &[usize]) -> Result<Placement, Comp
         shards: config.shards.or_else(|| (!named).then_some(count)),
         ..config.clone()
     };
-    let placement = Placement::new(&asked, allowed)?;
+    let placement = Placement::new(&asked, allowed, topology)?;
     if !placement.shards.is_multiple_of(count) {
         return Err(Complaint::new(format!(
             "{} shards can't be divided between {count} workers: ask for a multiple (--shards, --cores)",
@@ -113,7 +122,7 @@ mod tests {
 
     fn placed(yaml: &str) -> Result<u32, String> {
         let config = crate::file::parse(yaml)?;
-        let placed = of_workers(&config, &[0, 1, 2, 3]);
+        let placed = of_workers(&config, &[0, 1, 2, 3], &Topology::default());
         placed.map(|p| p.shards).map_err(|error| error.to_string())
     }
 

@@ -1,6 +1,7 @@
 use crate::complaint::Complaint;
 use crate::config::BenchConfig;
 use crate::machine;
+use crate::topology::Topology;
 
 /// Which thread runs on which core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,11 +16,17 @@ pub(crate) struct Placement {
     /// For everything else: as few of the shards' cores as possible.
     helpers: Vec<usize>,
     allowed: Vec<usize>,
+    /// What speaks against the cores that were listed.
+    doubts: Vec<String>,
 }
 
 impl Placement {
-    /// Places what `config` asks for on the cores that are `allowed`.
-    pub(crate) fn new(config: &BenchConfig, allowed: &[usize]) -> Result<Self, Complaint> {
+    /// Places what `config` asks for on the cores that are `allowed`, of a machine with this topology.
+    pub(crate) fn new(
+        config: &BenchConfig,
+        allowed: &[usize],
+        topology: &Topology,
+    ) -> Result<Self, Complaint> {
         if config.shards == Some(0) {
             return Err(Complaint::new(
                 "--shards 0 would send nothing; it must be at least 1",
@@ -28,8 +35,14 @@ impl Placement {
         let given = config
             .cores
             .as_deref()
-            .map(|text| machine::cores(text, allowed))
+            .map(|text| named(text, config, allowed, topology))
             .transpose()?;
+        let doubts = config
+            .cores
+            .as_deref()
+            .filter(|text| Chosen::of(text).is_none())
+            .zip(given.as_ref().and_then(Option::as_deref))
+            .map_or_else(Vec::new, |(_, listed)| topology.doubts(listed));
         let mock = config.mock == Some(true);
         let mut shards = config.shards.unwrap_or(1);
         let cores = match given {
@@ -45,17 +58,14 @@ impl Placement {
                 Some(cores.repeat((shards / named.max(1)) as usize))
             }
             Some(None) => None,
-            None if mock => after_first(allowed, shards),
+            None if mock => beside_first(allowed, shards, topology),
             None => None,
         };
         let pin_mock = mock && (cores.is_some() || config.cores.is_none());
         let is_shard = |core: &usize| cores.as_ref().is_some_and(|cores| cores.contains(core));
-        let free = || allowed.iter().copied().find(|core| !is_shard(core));
-        let mock_core = if pin_mock {
-            free().or_else(|| allowed.first().copied())
-        } else {
-            None
-        };
+        let mock_core = pin_mock
+            .then(|| server_core(allowed, cores.as_deref().unwrap_or_default(), topology))
+            .flatten();
         let shared_core = mock
             && match mock_core {
                 Some(core) => is_shard(&core) || cores.is_none() && allowed.len() == 1,
@@ -77,11 +87,12 @@ impl Placement {
         }
         Ok(Self {
             shards,
-            cores,
             mock_core,
             shared_core,
             helpers,
             allowed: allowed.to_vec(),
+            doubts,
+            cores,
         })
     }
 
@@ -114,6 +125,7 @@ impl Placement {
             shared_core: false,
             helpers,
             allowed: allowed.to_vec(),
+            doubts: Vec::new(),
         })
     }
 
@@ -159,19 +171,91 @@ impl Placement {
     }
 
     /// What the user should know.
-    pub(crate) fn note(&self) -> Option<String> {
-        self.shared_core.then(|| {
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let shared = self.shared_core.then(|| {
             "the embedded server and a shard share a core: what is measured is both of them"
                 .to_owned()
-        })
+        });
+        shared
+            .into_iter()
+            .chain(self.doubts.iter().cloned())
+            .collect()
     }
 }
 
-/// A core each for `shards`, after the first, which is the embedded server's; none when there are
+/// Words of `--cores` that leave the choice to the topology.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Chosen {
+    Auto,
+    Isolated,
+}
+
+impl Chosen {
+    fn of(text: &str) -> Option<Self> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "auto" => Some(Self::Auto),
+            "isolated" => Some(Self::Isolated),
+            _ => None,
+        }
+    }
+}
+
+/// The cores that `--cores` names: a list, none, or those that the topology speaks for.
+fn named(
+    text: &str,
+    config: &BenchConfig,
+    allowed: &[usize],
+    topology: &Topology,
+) -> Result<Option<Vec<usize>>, Complaint> {
+    let candidates = match Chosen::of(text) {
+        None => return machine::cores(text, allowed),
+        Some(Chosen::Auto) => allowed.to_vec(),
+        Some(Chosen::Isolated) => {
+            let mut isolated = topology.isolated();
+            isolated.retain(|core| allowed.contains(core));
+            isolated
+        }
+    };
+    if candidates.is_empty() {
+        return Err(Complaint::new(
+            "--cores isolated: no core that this process may use is isolated; isolate some (isolcpus= on the \
+             kernel's command line) and allow them to this process (taskset), or use --cores auto",
+        ));
+    }
+    let count = config.shards.unwrap_or(1);
+    let chosen = topology.choose(&candidates, &[], count as usize);
+    chosen.map(Some).ok_or_else(|| {
+        Complaint::new(format!(
+            "--cores {text}: {count} shards want a core each, and there are {}: lower --shards, or name the \
+             cores",
+            machine::ranges(&candidates)
+        ))
+    })
+}
+
+/// The core of the embedded server, beside those of shards: the first, if it does not share a physical core
+/// with one of them.
+fn server_core(allowed: &[usize], shards: &[usize], topology: &Topology) -> Option<usize> {
+    let free: Vec<usize> = allowed
+        .iter()
+        .copied()
+        .filter(|core| !shards.contains(core))
+        .collect();
+    match topology.choose(&free, shards, 1) {
+        Some(chosen) => chosen.first().copied(),
+        None => allowed.first().copied(),
+    }
+}
+
+/// A core each for `shards`, beside the first, which is the embedded server's; none when there are
 /// more shards than cores.
-fn after_first(allowed: &[usize], shards: u32) -> Option<Vec<usize>> {
+fn beside_first(allowed: &[usize], shards: u32, topology: &Topology) -> Option<Vec<usize>> {
     let shards = usize::try_from(shards).ok()?;
-    (shards <= allowed.len()).then(|| (1..=shards).map(|k| allowed[k % allowed.len()]).collect())
+    let first = allowed.get(..1)?;
+    topology.choose(allowed, first, shards).or_else(|| {
+        // All of them, and the server shares one.
+        (shards == allowed.len()).then(|| [&allowed[1..], first].concat())
+    })
 }
 
 #[cfg(test)]
@@ -179,7 +263,30 @@ mod tests {
     use super::*;
 
     fn place(yaml: &str, allowed: &[usize]) -> Placement {
-        Placement::new(&crate::file::parse(yaml).unwrap(), allowed).unwrap()
+        let config = crate::file::parse(yaml).unwrap();
+        Placement::new(&config, allowed, &Topology::default()).unwrap()
+    }
+
+    #[test]
+    fn cores_may_be_left_to_the_topology() {
+        assert_eq!(place("cores: auto", &[3, 5, 8]).cores, Some(vec![3]));
+        let two = place("cores: auto\nshards: 2\nmock: true", &[3, 5, 8]);
+        assert_eq!((two.cores, two.mock_core), (Some(vec![3, 5]), Some(8)));
+        for (yaml, part) in [
+            (
+                "cores: isolated",
+                "no core that this process may use is isolated",
+            ),
+            (
+                "cores: auto\nshards: 4",
+                "4 shards want a core each, and there are 3,5,8",
+            ),
+        ] {
+            let config = crate::file::parse(yaml).unwrap();
+            let error = Placement::new(&config, &[3, 5, 8], &Topology::default());
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]
@@ -202,7 +309,7 @@ mod tests {
             (placement.cores.as_deref(), placement.mock_core),
             (Some(&[2][..]), Some(2))
         );
-        assert!(placement.shared_core && placement.note().is_some());
+        assert!(placement.shared_core && placement.notes().len() == 1);
         assert!(place("mock: true\ncores: none", &[2]).shared_core);
         assert!(place("mock: true\nshards: 2", &[0, 1]).shared_core);
         assert!(place("mock: true\ncores: 0-1", &[0, 1]).shared_core);
@@ -239,7 +346,10 @@ mod tests {
         assert_eq!(place("shards: 3", &[0]).describe(), "3 shards, not pinned");
         for yaml in ["cores: 0-1\nshards: 3", "shards: 0", "cores: 9"] {
             let config = crate::file::parse(yaml).unwrap();
-            assert!(Placement::new(&config, &[0, 1]).is_err(), "{yaml}");
+            assert!(
+                Placement::new(&config, &[0, 1], &Topology::default()).is_err(),
+                "{yaml}"
+            );
         }
     }
 }

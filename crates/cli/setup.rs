@@ -22,6 +22,7 @@ use crate::prompts::{self, Prompts};
 use crate::scale;
 use crate::search;
 use crate::shape::Shape;
+use crate::topology::Topology;
 
 /// In flight at the most where neither the load nor the machine names a number.
 pub(crate) const IN_FLIGHT_MAX: u32 = 4096;
@@ -66,7 +67,7 @@ impl Setup {
     pub(crate) fn of(mut config: BenchConfig, part: Part) -> Result<Self, Complaint> {
         check(&config)?;
         let verdict = verdict(&config)?;
-        let mut placement = part.placement(&config)?;
+        let mut placement = part.placement(&config, &Topology::here())?;
         let (run_id, api_key) = match &part {
             Part::Whole | Part::Coordinator => (run_id(), None),
             Part::Share {
@@ -105,8 +106,7 @@ impl Setup {
         let mut notes = Vec::from_iter(fallback);
         notes.extend(scaled.into_iter().flatten());
         notes.extend(endpoint.notes.iter().cloned());
-        notes.extend(prompts.notes);
-        notes.extend(placement.note());
+        notes.extend(prompts.notes.into_iter().chain(placement.notes()));
         notes.extend(unrecorded(&config));
         let summary = vec![
             ("target", target_words(&endpoint, &plan)),
