@@ -28,6 +28,7 @@ mod progress;
 mod prompts;
 mod report;
 mod roofline;
+mod room;
 mod scale;
 mod search;
 mod secrets;

@@ -1,6 +1,5 @@
 //! From a configuration to everything a run needs: checked, made and sized before it starts.
 
-use std::ops::Range;
 use std::process;
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use crate::machine;
 use crate::part::{self, Part};
 use crate::placement::Placement;
 use crate::prompts::{self, Prompts};
+use crate::room::Room;
 use crate::scale;
 use crate::search;
 use crate::shape::Shape;
@@ -114,7 +114,10 @@ impl Setup {
             ("prompts", prompts.summary),
             match &config.workers {
                 Some(workers) => ("workers", part::workers_words(workers, &placement)),
-                None => ("client", client_words(&plan, backend, &placement, &memory)),
+                None => (
+                    "client",
+                    client_words(&plan, backend, &placement, &memory) + &room.words(),
+                ),
             },
         ];
         Ok(Self {
@@ -238,117 +241,6 @@ fn stamps(config: &BenchConfig, peers: &[Peer]) -> Result<bool, Complaint> {
         Some(OnOff::On) => Ok(true),
         Some(OnOff::Off) => Ok(false),
         None => Ok(possible && config.offline != Some(true)),
-    }
-}
-
-/// What the machine has room for.
-struct Room {
-    /// Connections at one time by their ports, over all shards; none for a unix socket.
-    ports: Option<u64>,
-    /// Why so many.
-    ports_of: String,
-    /// Connections of one shard, or of all on epoll, by descriptors.
-    descriptors: u64,
-    shared: bool,
-    shards: u32,
-    /// Connections that the embedded server takes.
-    mock: Option<u32>,
-}
-
-impl Room {
-    fn new(endpoint: &Endpoint, config: &BenchConfig, backend: Backend, shards: u32) -> Self {
-        let (range, peers) = (machine::ports(), &endpoint.peers);
-        let sources = config.source_addresses.len();
-        // Epoll binds a source before the destination is known: one range for all of them.
-        let peers_counted = if backend == Backend::Epoll && sources > 0 {
-            1
-        } else {
-            peers.len()
-        };
-        let unix = peers.iter().any(|peer| matches!(peer, Peer::Unix(_)));
-        let pairs = (sources.max(1) * peers_counted) as u64;
-        Self {
-            ports: (!unix).then_some(range * pairs),
-            ports_of: match pairs {
-                1 => String::new(),
-                pairs => format!(" ({range} for each of {pairs} pairs of addresses)"),
-            },
-            descriptors: machine::descriptors(),
-            shared: backend == Backend::Epoll,
-            shards,
-            mock: endpoint.connections_max(),
-        }
-    }
-
-    /// `wanted` requests in flight, or as many as there is room for.
-    fn in_flight(&self, wanted: u32) -> u32 {
-        let by_descriptors = if self.shared {
-            self.descriptors
-        } else {
-            self.descriptors * u64::from(self.shards)
-        };
-        // A shard has more connections than slots: see `Limits::connections`.
-        let spare = 16 * u64::from(self.shards);
-        let by_descriptors = by_descriptors.saturating_sub(spare) / 17 * 16;
-        let room = self.ports.unwrap_or(u64::MAX).min(by_descriptors).max(1);
-        let mock = self.mock.unwrap_or(u32::MAX);
-        wanted
-            .min(u32::try_from(room).unwrap_or(u32::MAX))
-            .min(mock)
-    }
-
-    fn check(&self, plan: &Plan) -> Result<(), Complaint> {
-        let sum = |shards: Range<u32>| -> u64 { shards.map(|k| u64::from(plan.slots_of(k))).sum() };
-        let slots = sum(0..plan.shards);
-        if slots < u64::from(plan.shards) {
-            return Err(Complaint::new(format!(
-                "{slots} requests in flight leave some of {} shards without any: raise \
-                 --concurrency, or use fewer --shards or --cores",
-                plan.shards
-            )));
-        }
-        // The others have their own.
-        let slots = sum(plan.own_shards.clone());
-        if let Some(ports) = self.ports.filter(|&ports| slots > ports) {
-            return Err(Complaint::new(format!(
-                "{slots} requests in flight need as many local ports, and there are {ports}{}: \
-                 name more --source-addresses (on loopback 127.0.0.2, 127.0.0.3, ...), widen \
-                 net.ipv4.ip_local_port_range, or lower --concurrency",
-                self.ports_of
-            )));
-        }
-        let slots = sum(0..plan.shards);
-        if let Some(mock) = self.mock.filter(|&mock| slots > u64::from(mock)) {
-            return Err(Complaint::new(format!(
-                "{slots} requests in flight need as many connections, and the embedded server takes \
-                 {mock}: lower --concurrency, raise the hard limit on descriptors (ulimit -Hn), or measure \
-                 a server of its own: ridgeline mock-server --connections-max N"
-            )));
-        }
-        let of = |k| u64::from(plan.limits.connections(plan.slots_of(k)));
-        let own = || plan.own_shards.clone();
-        let needed = if self.shared {
-            own().map(of).sum()
-        } else {
-            own().map(of).max().unwrap_or(0)
-        };
-        if needed > self.descriptors {
-            let (whose, more) = if self.shared {
-                ("this process", "")
-            } else {
-                (
-                    "each shard",
-                    "leave --shards out (as many are started as are needed), ",
-                )
-            };
-            return Err(Complaint::new(format!(
-                "{whose} needs {needed} descriptors, and the limit leaves {} beside {} for other things: \
-                 {more}raise the hard limit (ulimit -Hn), or lower --concurrency",
-                self.descriptors,
-                machine::DESCRIPTORS_SPARE
-            )));
-        }
-        Ok(())
     }
 }
 

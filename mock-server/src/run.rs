@@ -1,7 +1,8 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -140,6 +141,9 @@ pub enum ServerError {
     /// The list of cores names none.
     #[error("no core to serve on: name at least one, or none of them by `none`")]
     NoCores,
+    /// A socket in the file system has one thread.
+    #[error("{0} threads can't share a unix socket: name one core, and fewer connections")]
+    UnixThreads(usize),
     /// What should be replayed can't be.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -172,6 +176,10 @@ pub enum ServerError {
 pub struct Running {
     address: SocketAddr,
     is_secure: bool,
+    /// Listened on in place of the address.
+    unix: Option<Arc<Path>>,
+    /// The same, once it is there.
+    bound: Option<UnixSocket>,
     driver: &'static str,
     fallback: Option<String>,
     connections_max: u32,
@@ -179,6 +187,28 @@ pub struct Running {
     shards: Vec<JoinHandle<Result<Served, ServerError>>>,
     /// Ends when no shard has a recorder any more.
     truth: Option<JoinHandle<TruthCounts>>,
+}
+
+/// A socket in the file system, which is removed with this.
+#[derive(Debug)]
+struct UnixSocket(Arc<Path>);
+
+impl UnixSocket {
+    /// Makes room for one at `path`, where a server left its own that was killed.
+    fn clear(path: &Path) {
+        let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if UnixStream::connect(path).is_err_and(refused) {
+            // If it stays, it is in the way of listening, which says so.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Drop for UnixSocket {
+    fn drop(&mut self) {
+        // Whoever listens there later is told if it is still there.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// Stops a server from another thread, any number of times.
@@ -207,6 +237,8 @@ impl Stopper {
 pub struct Placement {
     /// The address to listen on; port 0: any free one.
     pub listen: SocketAddr,
+    /// A socket in the file system to listen on in its place. It is made, and removed at the end.
+    pub unix: Option<Arc<Path>>,
     /// How to talk to the kernel.
     pub driver: DriverKind,
     /// The cores to pin threads to; `None`: one thread, not pinned.
@@ -223,6 +255,7 @@ impl Placement {
     pub fn at(listen: SocketAddr) -> Self {
         Self {
             listen,
+            unix: None,
             driver: DriverKind::Auto,
             cores: None,
             connections_max: None,
@@ -249,6 +282,7 @@ pub(crate) fn start_with(
 ) -> Result<Running, ServerError> {
     let Placement {
         listen,
+        unix,
         driver,
         cores,
         connections_max,
@@ -273,10 +307,18 @@ pub(crate) fn start_with(
     let places: Vec<_> = (0..shares.threads_per_core)
         .flat_map(|_| cores.iter().copied())
         .collect();
+    if let Some(path) = &unix {
+        if places.len() > 1 {
+            return Err(ServerError::UnixThreads(places.len()));
+        }
+        UnixSocket::clear(path);
+    }
     let control = Control::new(config, settings, places.len());
     let mut running = Running {
         address: listen,
         is_secure: tls.is_some(),
+        unix,
+        bound: None,
         driver: backend.name(),
         fallback,
         connections_max,
@@ -290,7 +332,7 @@ pub(crate) fn start_with(
         // Any port, where that was asked for, is chosen by the first shard.
         let shard = Shard {
             number,
-            listen: running.address,
+            listen: running.listen(),
             share_port,
             core,
             control: Arc::clone(&running.control),
@@ -317,7 +359,7 @@ fn descriptors() -> u32 {
 
 struct Shard {
     number: usize,
-    listen: SocketAddr,
+    listen: Peer,
     /// Others listen on the same port.
     share_port: bool,
     core: Option<usize>,
@@ -328,11 +370,7 @@ struct Shard {
 
 impl Shard {
     /// Pins the thread and serves. Tells `ready` where, once it listens.
-    fn run(
-        mut self,
-        backend: Backend,
-        ready: &mpsc::Sender<SocketAddr>,
-    ) -> Result<Served, ServerError> {
+    fn run(mut self, backend: Backend, ready: &mpsc::Sender<Peer>) -> Result<Served, ServerError> {
         // A wait ends when it should, not up to 50 us later to share a wake-up. Should this be
         // refused, the lateness that is counted shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -385,16 +423,13 @@ impl Shard {
     fn serve<D: Driver>(
         &mut self,
         mut driver: D,
-        ready: &mpsc::Sender<SocketAddr>,
+        ready: &mpsc::Sender<Peer>,
     ) -> Result<Served, ServerError> {
         let epoch = realtime_bracket().offset;
         let mut server = Server::of(Arc::clone(&self.control), self.number, epoch);
         server.record(self.recorder.take());
         server.secure(self.tls.take());
-        let address = match driver.listen(&Peer::Tcp(self.listen))? {
-            Peer::Tcp(address) => address,
-            Peer::Unix(_) => self.listen,
-        };
+        let address = driver.listen(&self.listen)?;
         self.control.add(driver.waker());
         // Nobody is left to be told when the receiver is gone: then the server is being stopped.
         let _ = ready.send(address);
@@ -455,8 +490,11 @@ impl Running {
                 source,
             })?;
         self.shards.push(thread);
-        if let Ok(address) = started.recv() {
-            self.address = address;
+        if let Ok(listening) = started.recv() {
+            match listening {
+                Peer::Tcp(address) => self.address = address,
+                Peer::Unix(path) => self.bound = Some(UnixSocket(path)),
+            }
             return Ok(());
         }
         // The thread is gone, and returns why.
@@ -464,14 +502,26 @@ impl Running {
         Err(self.join_all().err().unwrap_or(ServerError::Panicked))
     }
 
-    /// The base URL, `http://127.0.0.1:PORT`; `https://` where it speaks TLS.
-    #[must_use]
-    pub fn url(&self) -> String {
-        let scheme = if self.is_secure { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+    /// Where the next thread listens.
+    fn listen(&self) -> Peer {
+        match &self.unix {
+            Some(path) => Peer::Unix(Arc::clone(path)),
+            None => Peer::Tcp(self.address),
+        }
     }
 
-    /// The address that is listened on, with the port that was chosen.
+    /// The base URL, `http://127.0.0.1:PORT` or `unix:PATH`; `https://` where it speaks TLS.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match self.listen() {
+            Peer::Tcp(address) if self.is_secure => format!("https://{address}"),
+            Peer::Tcp(address) => format!("http://{address}"),
+            socket @ Peer::Unix(_) => socket.to_string(),
+        }
+    }
+
+    /// The address that is listened on, with the port that was chosen; on a socket in the file system, the one
+    /// that it is in place of.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

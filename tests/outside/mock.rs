@@ -15,8 +15,12 @@ pub(crate) struct Mock {
 
 impl Mock {
     pub(crate) fn start(flags: &[&str]) -> Self {
+        // A socket in the file system has no port.
+        let port = ["--port", "0"].into_iter();
+        let port = port.filter(|_| !flags.contains(&"--listen"));
         let mut child = Command::new(env!("CARGO_BIN_EXE_ridgeline"))
-            .args(["mock-server", "--port", "0"])
+            .arg("mock-server")
+            .args(port)
             .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,4 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
 
 use ridgeline_clock::Nanos;
 
@@ -14,6 +16,10 @@ pub struct ListenArgs {
     /// The port to listen on; 0: any free one, which is printed
     #[arg(long, default_value_t = 8000)]
     pub port: u16,
+    /// A socket in the file system to listen on, in place of an address: unix:PATH
+    #[arg(long, value_name = "unix:PATH", value_parser = socket,
+          conflicts_with_all = ["host", "port", "tls_cert", "tls_self_signed"])]
+    pub listen: Option<Arc<Path>>,
     /// How to talk to the kernel
     #[arg(long, value_enum, default_value_t = DriverKind::Auto)]
     pub driver: DriverKind,
@@ -40,6 +46,7 @@ impl ListenArgs {
     #[must_use]
     pub fn placement(&self) -> Placement {
         Placement {
+            unix: self.listen.clone(),
             driver: self.driver,
             cores: self.cores.0.clone(),
             connections_max: self.connections_max,
@@ -51,6 +58,13 @@ impl ListenArgs {
 /// `--cores`: the cores to pin one shard each to, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores(pub Option<Vec<usize>>);
+
+fn socket(text: &str) -> Result<Arc<Path>, String> {
+    match text.strip_prefix("unix:") {
+        Some(path) if !path.is_empty() => Ok(Path::new(path).into()),
+        _ => Err("expected a socket like unix:/run/server.sock".to_owned()),
+    }
+}
 
 fn host(text: &str) -> Result<IpAddr, String> {
     if text == "localhost" {
@@ -84,6 +98,14 @@ fn cores(text: &str) -> Result<Cores, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sockets_have_a_path() {
+        assert_eq!(&*socket("unix:/a/b").unwrap(), Path::new("/a/b"));
+        for wrong in ["", "unix:", "/a/b"] {
+            assert!(socket(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn hosts_are_addresses_or_localhost() {
