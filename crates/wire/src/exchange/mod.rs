@@ -34,6 +34,7 @@
 mod answer;
 mod body;
 mod events;
+mod parts;
 mod shared;
 #[cfg(test)]
 mod tests;

@@ -64,6 +64,32 @@ pub enum ContentKind {
     Other,
 }
 
+impl ContentKind {
+    /// What a Content-Type of `value` says. RFC 9110 8.3.1: type and subtype are case-insensitive,
+    /// parameters do not matter here.
+    #[must_use]
+    pub fn of(value: &[u8]) -> Self {
+        let media_type = value
+            .split(|&byte| byte == b';')
+            .next()
+            .map_or(value, head::trim);
+        let json_suffix = || {
+            media_type.len() > 17
+                && media_type[..12].eq_ignore_ascii_case(b"application/")
+                && media_type[media_type.len() - 5..].eq_ignore_ascii_case(b"+json")
+        };
+        if media_type.is_empty() {
+            Self::Absent
+        } else if media_type.eq_ignore_ascii_case(b"text/event-stream") {
+            Self::EventStream
+        } else if media_type.eq_ignore_ascii_case(b"application/json") || json_suffix() {
+            Self::Json
+        } else {
+            Self::Other
+        }
+    }
+}
+
 /// Why a response cannot be read further. The connection is of no use after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{kind}")]

@@ -421,7 +421,7 @@ impl ResponseDecoder {
         self.state = State::Fields { first: false };
         self.head.framing.field(name, value);
         if name.len() == 12 && name.eq_ignore_ascii_case(b"content-type") {
-            self.head.content = content_kind(value);
+            self.head.content = ContentKind::of(value);
         }
         Ok(false)
     }
@@ -464,28 +464,6 @@ impl ResponseDecoder {
             }
         };
         Ok(Some(Head { status, content }))
-    }
-}
-
-/// RFC 9110 8.3.1: type and subtype are case-insensitive, parameters do not matter here.
-fn content_kind(value: &[u8]) -> ContentKind {
-    let media_type = value
-        .split(|&byte| byte == b';')
-        .next()
-        .map_or(value, head::trim);
-    let json_suffix = || {
-        media_type.len() > 17
-            && media_type[..12].eq_ignore_ascii_case(b"application/")
-            && media_type[media_type.len() - 5..].eq_ignore_ascii_case(b"+json")
-    };
-    if media_type.is_empty() {
-        ContentKind::Absent
-    } else if media_type.eq_ignore_ascii_case(b"text/event-stream") {
-        ContentKind::EventStream
-    } else if media_type.eq_ignore_ascii_case(b"application/json") || json_suffix() {
-        ContentKind::Json
-    } else {
-        ContentKind::Other
     }
 }
 
