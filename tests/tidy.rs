@@ -18,6 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("search", &[]),
     ("tls", &["clock"]),
     ("net", &["clock"]),
+    ("http2", &["wire"]),
     ("transport", &["clock", "net"]),
     ("net-uring", &["clock", "net"]),
     ("net-epoll", &["clock", "net"]),
