@@ -63,6 +63,7 @@ impl ClientOptions {
 pub struct Client {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
+    tickets_max: usize,
     is_checked: bool,
 }
 
@@ -72,8 +73,7 @@ impl Client {
     /// # Errors
     /// When the name or what is in the options can't be used.
     pub fn new(name: &str, options: ClientOptions) -> Result<Self, SetupError> {
-        let server = ServerName::try_from(name.to_owned());
-        let server = server.map_err(|_| SetupError::Name(name.to_owned()))?;
+        let server = server_name(name)?;
         let provider = Arc::new(ring::default_provider());
         let is_checked = !matches!(options.trust, Trust::Anyone);
         let versions = versions(provider.clone(), options.wall_clock)?;
@@ -95,7 +95,22 @@ impl Client {
         Ok(Self {
             config: Arc::new(config),
             name: server,
+            tickets_max: options.tickets_max,
             is_checked,
+        })
+    }
+
+    /// The same for another server: its tickets are its own.
+    ///
+    /// # Errors
+    /// When the name can't be used.
+    pub fn named(&self, name: &str) -> Result<Self, SetupError> {
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::store(Arc::new(Tickets::new(self.tickets_max)));
+        Ok(Self {
+            config: Arc::new(config),
+            name: server_name(name)?,
+            ..*self
         })
     }
 
@@ -118,6 +133,10 @@ impl Client {
             Some(peer.into()),
         ))
     }
+}
+
+fn server_name(name: &str) -> Result<ServerName<'static>, SetupError> {
+    ServerName::try_from(name.to_owned()).map_err(|_| SetupError::Name(name.to_owned()))
 }
 
 /// TLS 1.3 and 1.2, at the time that `wall_clock` tells.
