@@ -8,6 +8,7 @@
 //! | `system` | beside a prompt: the system text |
 //! | `max_tokens` | [`OutputLength::AtMost`] |
 //! | `output_tokens` or `output_length` | [`OutputLength::Exact`]; beats `max_tokens` |
+//! | `session_id`, `session` or `conversation_id` | not sent: the session that it belongs to, a string or a number |
 //! | `model`, `stream`, `stream_options` | not sent: the run decides them |
 //! | `id`, `custom_id`, `text_output` | not sent: they describe the sample |
 //! | anything else | a member of the body |
@@ -17,21 +18,27 @@ use serde_json::value::RawValue;
 
 use crate::error::WorkloadError;
 use crate::load::{FORMS, LoadOptions, Text};
-use crate::sample::{Dataset, Fields, Input, OutputLength, Sample};
+use crate::sample::{self, Dataset, Fields, Input, OutputLength, Sample};
 use crate::sharegpt;
 
 const PROMPTS: [&str; 3] = ["prompt", "text_input", "text"];
 const INPUTS: [&str; 5] = ["prompt", "text_input", "text", "messages", "conversations"];
 const EXACT: [&str; 2] = ["output_tokens", "output_length"];
 
+/// Names of the session, the first of them that is there.
+const SESSIONS: [&str; 3] = ["session_id", "session", "conversation_id"];
+
 /// Members that are not sent. INVARIANT: as many as `Unsent` counts.
-const UNSENT: [(&str, &str); 6] = [
+const UNSENT: [(&str, &str); 9] = [
     ("model", "the run decides it"),
     ("stream", "the run decides it"),
     ("stream_options", "the run decides it"),
     ("id", "it names the sample"),
     ("custom_id", "it names the sample"),
     ("text_output", "it is the answer, not the question"),
+    ("session_id", "it names the session"),
+    ("session", "it names the session"),
+    ("conversation_id", "it names the session"),
 ];
 type Unsent = [u64; UNSENT.len()];
 
@@ -56,7 +63,7 @@ pub(crate) fn parse(file: &Text<'_>, options: &LoadOptions<'_>) -> Result<Datase
             Err(cause) => return Err(not_an_object(file, line, &cause)),
         };
         file.room(dataset.samples.len(), options)?;
-        match sample(&fields, options, &mut unsent) {
+        match one(&fields, options, &mut unsent) {
             Ok(Some(sample)) => dataset.samples.push(sample),
             Ok(None) => dataset.skipped += 1,
             Err(Fault::Line(problem)) => return Err(file.line(line, problem)),
@@ -102,7 +109,7 @@ fn not_an_object(file: &Text<'_>, line: u64, cause: &serde_json::Error) -> Workl
 }
 
 /// The sample of one line; `None` for a conversation without an exchange.
-fn sample(
+fn one(
     fields: &Fields,
     options: &LoadOptions<'_>,
     unsent: &mut Unsent,
@@ -166,7 +173,24 @@ fn sample(
         input_tokens: None,
         output,
         extra,
+        session: session(fields)?,
     }))
+}
+
+/// The session that a line belongs to.
+fn session(fields: &Fields) -> Result<Option<u64>, Fault> {
+    let named = |name: &&str| fields.iter().find(|(n, _)| n == name);
+    let Some((name, value)) = SESSIONS.iter().find_map(named) else {
+        return Ok(None);
+    };
+    match serde_json::from_str(value.get()) {
+        Ok(serde_json::Value::Null) => Ok(None),
+        Ok(serde_json::Value::String(text)) => Ok(Some(sample::session(&text))),
+        Ok(serde_json::Value::Number(_)) => Ok(Some(sample::session(value.get()))),
+        _ => Err(Fault::Line(format!(
+            "`{name}` is neither a string nor a number"
+        ))),
+    }
 }
 
 /// The messages as they are, when each has a role; a single plain question as the prompt it is,

@@ -55,6 +55,15 @@ pub struct Sample {
     pub output: Option<OutputLength>,
     /// Other members that this sample puts into the body.
     pub extra: Fields,
+    /// The session that it belongs to: a hash of its name, the same in every file.
+    pub session: Option<u64>,
+}
+
+/// A hash of the name of a session that never changes (FNV-1a, 64 bits).
+pub(crate) fn session(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 impl Sample {
@@ -69,6 +78,7 @@ impl Sample {
             input_tokens: None,
             output: None,
             extra: Fields::default(),
+            session: None,
         }
     }
 
@@ -220,7 +230,13 @@ mod tests {
 
     #[test]
     fn a_sample_stays_small() {
-        assert!(size_of::<Sample>() <= 88, "{}", size_of::<Sample>());
+        assert!(size_of::<Sample>() <= 104, "{}", size_of::<Sample>());
+    }
+
+    #[test]
+    fn a_session_has_one_hash_for_ever() {
+        assert_eq!(session("a"), 0xaf63_dc4c_8601_ec8c);
+        assert_ne!(session("a"), session("b"));
     }
 
     #[test]

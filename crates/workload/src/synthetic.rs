@@ -238,6 +238,7 @@ impl<'a> Generator<'a> {
             input_tokens: Some(tokens),
             output,
             extra: Fields::default(),
+            session: None,
         })
     }
 

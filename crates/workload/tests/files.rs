@@ -580,3 +580,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn lines_of_a_session_know_it_and_do_not_send_it() {
+    let dataset = good(
+        "a.jsonl",
+        concat!(
+            r#"{"prompt": "a", "session_id": "x"}"#,
+            "\n",
+            r#"{"prompt": "b", "session": "x"}"#,
+            "\n",
+            r#"{"prompt": "c", "conversation_id": 7}"#,
+            "\n",
+            r#"{"prompt": "d", "session_id": null}"#,
+        ),
+    );
+    let sessions: Vec<_> = dataset.samples.iter().map(|s| s.session).collect();
+    assert!(sessions[0].is_some() && sessions[0] == sessions[1]);
+    assert!(sessions[2].is_some() && sessions[2] != sessions[0]);
+    assert_eq!(sessions[3], None);
+    assert_eq!(body(&dataset.samples[0]).get("session_id"), None);
+    assert!(dataset.notes[0].contains("it names the session"));
+    let error = bad(
+        "b.jsonl",
+        br#"{"prompt": "a", "session": []}"#,
+        &LoadOptions::default(),
+    );
+    assert!(error.contains("neither a string nor a number"), "{error}");
+}
