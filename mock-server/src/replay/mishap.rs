@@ -13,7 +13,7 @@ pub(super) struct Mishap {
 }
 
 /// The kinds of error that records have.
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 19] = [
     "connect",
     "connect_timeout",
     "tls",
@@ -31,6 +31,8 @@ const KINDS: [&str; 17] = [
     "oversize",
     "certificate",
     "tls_truncated",
+    "first_token_timeout",
+    "event_timeout",
 ];
 
 impl Mishap {
@@ -58,11 +60,13 @@ impl Mishap {
                 let status = self.status.filter(|status| (300..=599).contains(status));
                 format!("status-{}", status.unwrap_or(500))
             }
-            "timeout" | "connect_timeout" => match (at, self.has_byte && stream) {
-                (0, false) => "stall-before-head".to_owned(),
-                (0, true) => "stall-after-head".to_owned(),
-                _ => "stall-after-event".to_owned(),
-            },
+            "timeout" | "connect_timeout" | "first_token_timeout" | "event_timeout" => {
+                match (at, self.has_byte && stream) {
+                    (0, false) => "stall-before-head".to_owned(),
+                    (0, true) => "stall-after-head".to_owned(),
+                    _ => "stall-after-event".to_owned(),
+                }
+            }
             "truncated" | "tls_truncated" => "fin-mid-chunk".to_owned(),
             "in_band" => "error-event".to_owned(),
             "http_protocol" if at > 0 => "chunk-size-garbled".to_owned(),

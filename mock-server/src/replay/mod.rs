@@ -22,7 +22,7 @@
 //! | error | fault |
 //! | --- | --- |
 //! | `http_status` | `status-NNN`; `status-500` where the record has no status from 300 to 599 |
-//! | `timeout`, `connect_timeout` | `stall-after-event:at=n` for a stream with events, `stall-after-head` with a byte, else `stall-before-head` |
+//! | `timeout`, `connect_timeout`, `first_token_timeout`, `event_timeout` | `stall-after-event:at=n` for a stream with events, `stall-after-head` with a byte, else `stall-before-head` |
 //! | `connect`, `tls`, `certificate`, `dns`, `send`, `reset` | `reset-before-head`, at once |
 //! | `truncated`, `tls_truncated` | `fin-mid-chunk:at=n` |
 //! | `in_band` | `error-event:at=n` |

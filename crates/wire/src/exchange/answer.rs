@@ -45,6 +45,10 @@ pub enum ErrorKind {
     Certificate,
     /// A TLS connection ended inside the response without saying so: anybody may have cut it.
     TlsTruncated,
+    /// No content event came in the time for the first one.
+    FirstTokenTimeout,
+    /// After a content event nothing came in the time for the next one.
+    EventTimeout,
 }
 
 impl ErrorKind {
@@ -52,7 +56,7 @@ impl ErrorKind {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every kind, in order of `kind as usize`.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Connect,
         Self::ConnectTimeout,
         Self::Tls,
@@ -70,6 +74,8 @@ impl ErrorKind {
         Self::Oversize,
         Self::Certificate,
         Self::TlsTruncated,
+        Self::FirstTokenTimeout,
+        Self::EventTimeout,
     ];
 
     /// The name in records and reports.
@@ -93,6 +99,8 @@ impl ErrorKind {
             Self::Oversize => "oversize",
             Self::Certificate => "certificate",
             Self::TlsTruncated => "tls_truncated",
+            Self::FirstTokenTimeout => "first_token_timeout",
+            Self::EventTimeout => "event_timeout",
         }
     }
 }
@@ -218,7 +226,7 @@ mod tests {
 
     #[test]
     fn kinds_are_numbered_and_named_apart() {
-        assert_eq!(ErrorKind::COUNT, 17);
+        assert_eq!(ErrorKind::COUNT, 19);
         for (number, kind) in ErrorKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, number);
             assert_eq!(kind.as_str().parse(), Ok(kind));

@@ -12,6 +12,8 @@ pub(super) struct Framing {
     pub(super) encoded: bool,
     pub(super) close: bool,
     pub(super) keep_alive: bool,
+    /// Seconds that the server says it keeps the connection when nothing goes over it.
+    pub(super) idle_s: Option<u32>,
 }
 
 /// All Content-Length values together.
@@ -45,6 +47,7 @@ impl Framing {
     pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => self.connection(value),
+            10 if name.eq_ignore_ascii_case(b"keep-alive") => self.keep_alive(value),
             14 if name.eq_ignore_ascii_case(b"content-length") => self.content_length(value),
             16 if name.eq_ignore_ascii_case(b"content-encoding") => self.content_encoding(value),
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.transfer_encoding(value),
@@ -62,6 +65,20 @@ impl Framing {
         for option in head::list(value) {
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    /// `timeout=5, max=100`, as RFC 2068 19.7.1 began it and servers write it. A timeout of 0 says nothing.
+    fn keep_alive(&mut self, value: &[u8]) {
+        for parameter in head::list(value) {
+            let mut sides = parameter.splitn(2, |&byte| byte == b'=').map(head::trim);
+            let (Some(name), Some(number)) = (sides.next(), sides.next()) else {
+                continue;
+            };
+            if name.eq_ignore_ascii_case(b"timeout") {
+                let seconds = head::decimal(number).and_then(|number| u32::try_from(number).ok());
+                self.idle_s = seconds.filter(|&seconds| seconds > 0);
+            }
         }
     }
 
@@ -185,6 +202,25 @@ mod tests {
             ("Transfer-Encoding", "chunked"),
         ]);
         assert!(!chunked10.persistent(true));
+    }
+
+    #[test]
+    fn times_that_idle_connections_are_kept() {
+        for (value, expected) in [
+            ("timeout=5", Some(5)),
+            ("max=100, Timeout = 15", Some(15)),
+            ("timeout=5;max=1", None),
+            ("timeout=0", None),
+            ("timeout=4294967296", None),
+            ("timeout", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                framing(&[("Keep-Alive", value)]).idle_s,
+                expected,
+                "{value}"
+            );
+        }
     }
 
     #[test]

@@ -239,6 +239,13 @@ impl ResponseDecoder {
         self.reusable
     }
 
+    /// After [`Part::End`]: for how many seconds the server says that it keeps the connection when nothing
+    /// goes over it (`Keep-Alive: timeout=5`), if it does.
+    #[must_use]
+    pub fn idle_s(&self) -> Option<u32> {
+        self.head.framing.idle_s
+    }
+
     fn end<'a>(&mut self) -> Option<Part<'a>> {
         self.state = State::Idle;
         self.reusable = self.head.framing.persistent(self.head.http10);
