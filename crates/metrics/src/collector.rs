@@ -4,6 +4,7 @@ use ridgeline_clock::{Arrival, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::concurrency::Concurrency;
+use crate::endpoints::PerEndpoint;
 use crate::gaps::Gaps;
 use crate::goodput::Judge;
 use crate::outputs::{Outputs, share};
@@ -25,6 +26,9 @@ pub struct Counts {
     pub failed: u64,
     /// Given up by the client.
     pub cancelled: u64,
+    /// Those of them that were given up on purpose.
+    #[serde(default)]
+    pub given_up: u64,
     /// Second sends, after a reused idle connection was found closed.
     pub retried: u64,
 }
@@ -100,6 +104,9 @@ pub struct Collector {
     concurrency: Concurrency,
     /// Of a schedule of several stages; else empty.
     stages: Vec<StageTotals>,
+    /// Of several endpoints what each did; else empty.
+    #[serde(default)]
+    endpoints: Vec<PerEndpoint>,
 }
 
 const PLACES: usize = 13;
@@ -151,6 +158,7 @@ impl Collector {
             volume: Volume::default(),
             concurrency: Concurrency::default(),
             stages: Vec::new(),
+            endpoints: Vec::new(),
         }
     }
 
@@ -159,6 +167,13 @@ impl Collector {
     #[must_use]
     pub fn in_stages(mut self, ends: &[Nanos]) -> Self {
         self.stages = StageTotals::of(ends);
+        self
+    }
+
+    /// The same with the memory to tell `count` endpoints apart.
+    #[must_use]
+    pub fn with_endpoints(mut self, count: usize) -> Self {
+        self.endpoints.resize_with(count, PerEndpoint::default);
         self
     }
 
@@ -176,7 +191,8 @@ impl Collector {
         let uncounted = self.uncounted.as_ref().map_or(0, |outputs| outputs.bytes());
         let outputs = self.outputs.tpot.bytes() + uncounted;
         let stages: usize = self.stages.iter().map(StageTotals::bytes).sum();
-        distributions + outputs + stages + self.gaps.bytes() + size_of::<Self>()
+        let endpoints: usize = self.endpoints.iter().map(PerEndpoint::bytes).sum();
+        distributions + endpoints + outputs + stages + self.gaps.bytes() + size_of::<Self>()
     }
 
     // What the shard tells.
@@ -268,6 +284,10 @@ impl Collector {
             Fate::Ok => counts.completed += 1,
             Fate::Failed(_) => counts.failed += 1,
             Fate::Cancelled => counts.cancelled += 1,
+            Fate::GivenUp => {
+                counts.cancelled += 1;
+                counts.given_up += 1;
+            }
         }
         counts.retried += u64::from(finished.retries);
         let mut uncounted = None;
@@ -275,6 +295,9 @@ impl Collector {
             self.client(finished);
             if let Some((stage, start)) = self.stage(finished.timeline.scheduled) {
                 stage.finished(finished, start);
+            }
+            if let Some(endpoint) = self.endpoints.get_mut(usize::from(finished.endpoint)) {
+                endpoint.finished(finished);
             }
             let mut about = Uncounted {
                 streamed: finished.streamed,
@@ -289,7 +312,7 @@ impl Collector {
                     self.judge.failure();
                     self.unsent_failures += u64::from(finished.timeline.submitted.is_none());
                 }
-                Fate::Cancelled => {}
+                Fate::Cancelled | Fate::GivenUp => {}
             }
             uncounted = finished.count_later.then_some(about);
         }
@@ -421,6 +444,17 @@ impl Collector {
         for (own, other) in self.stages.iter_mut().zip(&other.stages) {
             own.merge(other);
         }
+        let count = self.endpoints.len().max(other.endpoints.len());
+        self.endpoints.resize_with(count, PerEndpoint::default);
+        for (own, other) in self.endpoints.iter_mut().zip(&other.endpoints) {
+            own.merge(other);
+        }
+    }
+
+    /// What each endpoint did, where there are several; else nothing.
+    #[must_use]
+    pub fn endpoints(&self) -> &[PerEndpoint] {
+        &self.endpoints
     }
 
     // A count after the run.
@@ -692,6 +726,7 @@ impl Counts {
         self.completed += other.completed;
         self.failed += other.failed;
         self.cancelled += other.cancelled;
+        self.given_up += other.given_up;
         self.retried += other.retried;
     }
 }

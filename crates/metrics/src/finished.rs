@@ -22,6 +22,8 @@ pub enum Fate {
     Failed(&'static str),
     /// The client gave it up: the drain deadline or an interrupt.
     Cancelled,
+    /// The client gave it up on purpose, as its plan says.
+    GivenUp,
 }
 
 /// Where a count of output tokens comes from, best first.
@@ -79,6 +81,8 @@ pub struct Finished<'a> {
     pub send: Option<Nanos>,
     /// How often it was sent again (a reused idle connection that the server had closed).
     pub retries: u32,
+    /// The endpoint that it went to, where there are several.
+    pub endpoint: u16,
 }
 
 impl Finished<'_> {
@@ -104,6 +108,7 @@ impl Finished<'_> {
             cap_wait: Nanos::ZERO,
             send: None,
             retries: 0,
+            endpoint: 0,
         }
     }
 

@@ -53,6 +53,7 @@
 mod collector;
 mod concurrency;
 mod distribution;
+mod endpoints;
 mod finished;
 mod gaps;
 mod goodput;
@@ -70,6 +71,7 @@ pub mod verdict;
 
 pub use collector::{Arrived, Collector, Counts, Tokens, TokensBySource};
 pub use distribution::{Distribution, SPAN_MAX, Summary};
+pub use endpoints::PerEndpoint;
 pub use finished::{Fate, Finished, Phase, TokenSource};
 pub use gaps::{GapLog, GapPool};
 pub use goodput::{Attainment, Goodput};

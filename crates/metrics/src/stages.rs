@@ -128,6 +128,10 @@ impl StageTotals {
                 self.unsent_failures += u64::from(timeline.submitted.is_none());
             }
             Fate::Cancelled => self.counts.cancelled += 1,
+            Fate::GivenUp => {
+                self.counts.cancelled += 1;
+                self.counts.given_up += 1;
+            }
         }
     }
 

@@ -205,6 +205,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
         1 => Just(Fate::Failed("reset")),
         1 => Just(Fate::Failed("timeout")),
         1 => Just(Fate::Cancelled),
+        1 => Just(Fate::GivenUp),
     ];
     let phase = prop_oneof![1 => Just(Phase::Warmup), 6 => Just(Phase::Measured)];
     let shape = (phase, fate, prop::bool::weighted(0.8), events());
@@ -354,7 +355,8 @@ fn check_counts(collector: &Collector, all: &[Request]) {
             issued: count(|_| true),
             completed: count(|fate| *fate == Fate::Ok),
             failed: count(|fate| matches!(fate, Fate::Failed(_))),
-            cancelled: count(|fate| *fate == Fate::Cancelled),
+            cancelled: count(|fate| matches!(fate, Fate::Cancelled | Fate::GivenUp)),
+            given_up: count(|fate| *fate == Fate::GivenUp),
             retried: 0,
         };
         assert_eq!(collector.counts(phase), expected);

@@ -307,7 +307,8 @@ fn errors(evidence: &Evidence, limits: &VerdictLimits) -> Option<Reason> {
 }
 
 fn censored(evidence: &Evidence, limits: &VerdictLimits) -> Option<Reason> {
-    let cancelled = evidence.counts.cancelled;
+    // Those that the plan has given up are missed by nobody.
+    let cancelled = evidence.counts.cancelled - evidence.counts.given_up;
     (cancelled > limits.censored).then(|| Reason {
         message: format!("{cancelled} requests were given up before they ended"),
         remedy: "the slowest requests are missing from the summaries: raise --drain-timeout, or \
