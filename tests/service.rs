@@ -357,7 +357,7 @@ fn send_nonsense(client: &mut Client, soon: Nanos) {
     let said = [Value::Text("say \"one\"\nand two")];
     let wall_clock = 1_700_000_000_000_000_000;
     client.send(b"no MessagePack");
-    client.send(b"\x92\x02\xa3end");
+    client.send(b"\x92\x03\xa3end");
     client.send(&vec![0; (16 << 20) + 1]);
     let mut cut = batch(&[query(1, &whole), query(2, &whole)]);
     cut.truncate(cut.len() - 1);

@@ -12,7 +12,7 @@ import time
 import msgpack
 import zmq
 
-VERSION = 1
+VERSION = 2
 TEMPLATE = 1
 
 

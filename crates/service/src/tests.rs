@@ -350,8 +350,8 @@ fn what_is_not_taken_is_answered_and_what_is_goes_on() {
     let mut world = World::usual();
     world.send(&[0xc1]);
     world.send(b"");
-    world.send(b"\x92\x02\xa3end");
-    world.send(b"\x92\x01\xa4ends");
+    world.send(b"\x92\x03\xa3end");
+    world.send(b"\x92\x02\xa4ends");
     let mut long = end_message();
     long.push(0);
     world.send(&long);

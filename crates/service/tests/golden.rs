@@ -70,7 +70,8 @@ fn result() -> ResultFrame<'static> {
             scheduled: Nanos(1_000),
             started: Nanos(2_000),
             submitted: Some(Nanos(70_000)),
-            connected: None,
+            connected: Some(Nanos(60_000)),
+            secured: Some(Nanos(66_000)),
             first_byte: Some(Nanos(70_100)),
             first_token: Some(Nanos(70_250)),
             last_token: Some(Nanos(5_000_000_000)),
@@ -88,6 +89,7 @@ fn result() -> ResultFrame<'static> {
         reasoning: Some("Hm"),
         tool_calls: vec![["call_1", "f", "{}"]],
         message: None,
+        retries: 1,
     }
 }
 

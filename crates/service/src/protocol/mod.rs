@@ -24,7 +24,7 @@ pub use outward::{
 };
 
 /// The version of every message.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Holes of a template, and values for them: more than any body has use for.
 pub const HOLES_MAX: u32 = 1 << 16;

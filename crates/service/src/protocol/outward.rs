@@ -54,6 +54,8 @@ pub struct Times {
     pub submitted: Option<Nanos>,
     /// A connection of its own was up.
     pub connected: Option<Nanos>,
+    /// The TLS handshake of that connection was over.
+    pub secured: Option<Nanos>,
     /// The first byte of the response.
     pub first_byte: Option<Nanos>,
     /// The first event with text, reasoning or a tool call.
@@ -89,6 +91,8 @@ pub struct ResultFrame<'a> {
     pub tool_calls: Vec<[&'a str; 3]>,
     /// Of a failure: what happened, in words.
     pub message: Option<&'a str>,
+    /// How often it was sent again, since a resting connection turned out to be closed.
+    pub retries: u32,
 }
 
 /// Counts of a service that ended.
@@ -137,6 +141,7 @@ impl<'a> From<&'a Record> for ResultFrame<'a> {
                 started: timeline.started,
                 submitted: timeline.submitted,
                 connected: record.connected,
+                secured: record.secured,
                 first_byte: timeline.first_byte,
                 first_token: timeline.first_token,
                 last_token: timeline.last_token,
@@ -153,6 +158,7 @@ impl<'a> From<&'a Record> for ResultFrame<'a> {
                 .map(|(_, call)| [&*call.id, &*call.name, &*call.arguments])
                 .collect(),
             message: details.and_then(|details| details.message.as_deref()),
+            retries: record.retries,
         }
     }
 }
@@ -233,17 +239,18 @@ impl Answers {
 }
 
 fn write_result(writer: &mut Writer, result: &ResultFrame<'_>) {
-    writer.array(11);
+    writer.array(12);
     writer.uint(result.id);
     writer.text(result.outcome);
     writer.optional_uint(result.http_status);
     let times = &result.times;
-    writer.array(8);
+    writer.array(9);
     writer.uint(times.scheduled.0);
     writer.uint(times.started.0);
     for at in [
         times.submitted,
         times.connected,
+        times.secured,
         times.first_byte,
         times.first_token,
         times.last_token,
@@ -267,6 +274,7 @@ fn write_result(writer: &mut Writer, result: &ResultFrame<'_>) {
     writer.optional_text(result.reasoning);
     write_calls(writer, &result.tool_calls);
     writer.optional_text(result.message);
+    writer.uint(result.retries.into());
 }
 
 fn write_calls(writer: &mut Writer, calls: &[[&str; 3]]) {
@@ -367,7 +375,7 @@ impl NoticeFrame {
 
 impl<'a> ResultFrame<'a> {
     fn read(reader: &mut Reader<'a>) -> Result<Self, Trouble> {
-        reader.array_of(11, "a result")?;
+        reader.array_of(12, "a result")?;
         Ok(Self {
             id: reader.uint("its id")?,
             outcome: reader.text("its outcome")?,
@@ -382,6 +390,7 @@ impl<'a> ResultFrame<'a> {
                 .optional(|reader| list(reader, call))?
                 .unwrap_or_default(),
             message: reader.optional(|reader| reader.text("its message"))?,
+            retries: small(reader, "its retries")?.unwrap_or(0),
         })
     }
 }
@@ -417,12 +426,13 @@ impl Times {
         fn may<'a>(reader: &mut Reader<'a>) -> Result<Option<Nanos>, Trouble> {
             reader.optional(|reader| reader.uint("a time").map(Nanos))
         }
-        reader.array_of(8, "its times")?;
+        reader.array_of(9, "its times")?;
         Ok(Self {
             scheduled: Nanos(reader.uint("a time")?),
             started: Nanos(reader.uint("a time")?),
             submitted: may(reader)?,
             connected: may(reader)?,
+            secured: may(reader)?,
             first_byte: may(reader)?,
             first_token: may(reader)?,
             last_token: may(reader)?,
