@@ -147,7 +147,7 @@ impl Ends {
 }
 
 fn connections(plan: &Plan, k: u32) -> u32 {
-    plan.limits.connections(plan.slots_of(k))
+    plan.connections_of(k)
 }
 
 /// The ring of one shard.

@@ -3,7 +3,8 @@
 use std::process;
 use std::sync::Arc;
 
-use ridgeline_engine::{Limits, Load, MemoryLine, Plan, Record, Requests, Target, id_prefix};
+use ridgeline_engine::{Connections, Limits, Load, MemoryLine, Plan, Record, Requests, Target};
+use ridgeline_engine::{Waits, id_prefix};
 use ridgeline_metrics::verdict::VerdictLimits;
 use ridgeline_net::Peer;
 use ridgeline_wire::openai::EndpointType;
@@ -149,6 +150,7 @@ fn plan(
             peers: endpoint.peers.clone(),
             sources: config.source_addresses.clone(),
             tls: endpoint.tls.clone(),
+            spread: None,
         },
         endpoint: match config.endpoint_type.unwrap_or(EndpointKind::Chat) {
             EndpointKind::Chat => EndpointType::Chat,
@@ -160,6 +162,8 @@ fn plan(
         first_index: 0,
         warmup_requests: config.warmup_requests.unwrap_or(0),
         timeout: shape.timeout,
+        waits: Waits::default(),
+        connections: Connections::Reuse,
         drain_timeout: shape.drain_timeout,
         order,
         slos: config.slo.clone(),
@@ -249,6 +253,7 @@ fn memory(plan: &Plan, prompts: &Prompts) -> Result<Vec<MemoryLine>, Complaint> 
     let mut lines = plan.limits.memory(
         plan.own_count(),
         plan.slots_of(plan.own_shards.start),
+        plan.connections_of(plan.own_shards.start),
         &plan.collector(),
         size_of::<Record>(),
     );

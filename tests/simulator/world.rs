@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ridgeline_clock::{Clock, Nanos};
-use ridgeline_engine::{Control, Limits, Load, Plan, Record, Requests, Shard, ShardResult, Target};
-use ridgeline_engine::{drive, id_prefix, window};
+use ridgeline_engine::{Connections, Control, Limits, Load, Plan, Record, Requests, Shard};
+use ridgeline_engine::{ShardResult, Target, Waits, drive, id_prefix, window};
 use ridgeline_metrics::{Counts, Metric, Phase, Summary};
 use ridgeline_net::Peer;
 use ridgeline_net::sim::{Actions, SimConfig, SimDriver, SimNet, SimPeer};
@@ -47,6 +47,7 @@ pub(crate) fn plan(load: Load, requests: u64) -> Plan {
             peers: vec![address()],
             sources: Vec::new(),
             tls: None,
+            spread: None,
         },
         endpoint: EndpointType::Chat,
         streaming: true,
@@ -58,6 +59,8 @@ pub(crate) fn plan(load: Load, requests: u64) -> Plan {
         first_index: 0,
         warmup_requests: 0,
         timeout: Nanos::from_secs(60),
+        waits: Waits::default(),
+        connections: Connections::Reuse,
         drain_timeout: Nanos::from_secs(30),
         order: Order::Sequential,
         slos: Vec::new(),
@@ -126,14 +129,14 @@ impl World {
         let bodies = (0..4)
             .map(|n| Bytes::from(format!(r#"{{"model":"m","n":{n}}}"#)))
             .collect();
-        let requests = Arc::new(Requests::new(
-            template,
-            bodies,
-            plan.limits.send_inline_bytes,
-        ));
+        let templates = vec![template.clone(); plan.target.endpoints()];
+        let requests = Requests::new(template, bodies, plan.limits.send_inline_bytes);
+        let sessions = vec![Some(0), Some(1), None, Some(0)];
+        let requests = requests.with_templates(templates).with_sessions(sessions);
+        let requests = Arc::new(requests);
         let (producer, records) = RingBuffer::new(1 << 16);
         let shard = Shard::new(k, plan.clone(), requests, control.clone(), Some(producer)).unwrap();
-        let driver = net.driver(plan.limits.connections(plan.slots_of(k)));
+        let driver = net.driver(plan.connections_of(k));
         Self {
             net,
             driver,
@@ -244,6 +247,14 @@ impl Endpoint {
     /// How long an answer takes.
     pub(crate) fn service(&self) -> Nanos {
         self.ttft + self.itl * (self.events.len() as u64).saturating_sub(1)
+    }
+
+    /// The same with another field, `Name: value`, in the heads of its answers.
+    pub(crate) fn with_field(mut self, field: &str) -> Self {
+        let head = String::from_utf8(self.head.to_vec()).unwrap();
+        let (lines, _) = head.split_once("\r\n\r\n").unwrap();
+        self.head = Bytes::from(format!("{lines}\r\n{field}\r\n\r\n"));
+        self
     }
 
     /// Answers, with the first event after `ttft`.

@@ -31,9 +31,15 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     /// The slot whose exchange it carries.
     pub(crate) slot: Option<u32>,
+    /// Where it goes.
+    pub(crate) endpoint: u16,
+    /// Whose it is, where connections are for sessions.
+    pub(crate) session: Option<u64>,
     /// Whether it carried an exchange before this one: only then may the endpoint have closed it
     /// for being idle.
     pub(crate) reused: bool,
+    /// When its last exchange was over, while it carries none.
+    pub(crate) idle_since: Nanos,
     /// When setting it up began.
     pub(crate) opening_since: Nanos,
     pub(crate) http: ResponseDecoder,
@@ -48,7 +54,10 @@ impl Connection {
             generation: 0,
             state: State::Free,
             slot: None,
+            endpoint: 0,
+            session: None,
             reused: false,
+            idle_since: Nanos::ZERO,
             opening_since: Nanos::ZERO,
             http: ResponseDecoder::new(limits.head_bytes_max),
             carry: Carry::new(limits.carry_inline_bytes),

@@ -13,6 +13,7 @@ impl Shard {
     /// A request is over: into the numbers and the records, and its slot is free.
     pub(crate) fn finish(&mut self, slot_index: u32, reaped: Nanos, cancelled: bool) {
         self.deadlines.remove(slot_index);
+        self.timers.disarm_all(slot_index);
         let slot = &mut self.slots[slot_index as usize];
         let answer = slot.exchange.answer();
         let timeline = &mut slot.timeline;
@@ -52,6 +53,8 @@ impl Shard {
             feed.release(slot_index);
         }
         self.push_record(slot_index, outcome, counts);
+        let endpoint = self.slots[slot_index as usize].endpoint;
+        self.endpoints.get_mut(endpoint).in_flight -= 1;
         let slot = &mut self.slots[slot_index as usize];
         slot.state = slot::State::Free;
         slot.connection = None;
@@ -140,6 +143,8 @@ struct Facts {
     cap_wait: Nanos,
     send: Option<Nanos>,
     retries: u32,
+    given_up: bool,
+    endpoint: u16,
 }
 
 fn slot_facts(slot: &Slot, requests: &Requests, can_count: bool) -> Facts {
@@ -153,6 +158,8 @@ fn slot_facts(slot: &Slot, requests: &Requests, can_count: bool) -> Facts {
         cap_wait: slot.cap_wait,
         send: slot.send,
         retries: slot.retries,
+        given_up: slot.given_up,
+        endpoint: slot.endpoint,
     }
 }
 
@@ -163,6 +170,7 @@ fn finished(exchange: &Exchange, facts: Facts, outcome: Outcome) -> Finished<'_>
     let fate = match outcome {
         Outcome::Ok => Fate::Ok,
         Outcome::Error(kind) => Fate::Failed(kind.as_str()),
+        Outcome::Cancelled if facts.given_up => Fate::GivenUp,
         Outcome::Cancelled => Fate::Cancelled,
     };
     Finished {
@@ -186,6 +194,7 @@ fn finished(exchange: &Exchange, facts: Facts, outcome: Outcome) -> Finished<'_>
         // A send that was dropped with its connection is told like one that was done.
         send: facts.send.filter(|_| answer.first_byte.is_some()),
         retries: facts.retries,
+        endpoint: facts.endpoint,
         ..Finished::new(facts.phase, fate, answer.streamed)
     }
 }

@@ -25,6 +25,7 @@ mod fed;
 mod feed;
 mod finish;
 mod gather;
+mod idle;
 mod limits;
 mod list;
 mod plan;
@@ -34,10 +35,14 @@ mod requests;
 mod run;
 mod secure;
 mod serve;
+mod sessions;
 mod shard;
 mod sink;
 mod slot;
 mod source;
+mod spread;
+mod timers;
+mod waits;
 mod window;
 
 pub use bell::Bell;
@@ -51,6 +56,8 @@ pub use requests::{RequestId, Requests, id_prefix};
 pub use run::{RunResult, ShardReport, run, soon};
 pub use serve::serve;
 pub use shard::{Exhausted, Shard, ShardResult};
+pub use spread::{Balance, Spread, WEIGHTS_MAX};
+pub use waits::{Cancel, CancelAfter, Connections, Waits};
 pub use window::window;
 
 /// What keeps a run from being made.

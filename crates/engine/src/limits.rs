@@ -89,13 +89,14 @@ impl Limits {
         slots + slots / 16 + 16
     }
 
-    /// Memory by consumer, at the most, for `shards` shards of `slots` slots each, which count in collectors
-    /// like `collector`.
+    /// Memory by consumer, at the most, for `shards` shards of `slots` slots and `connections` connections
+    /// each, which count in collectors like `collector`.
     #[must_use]
     pub fn memory(
         &self,
         shards: u32,
         slots: u32,
+        connections: u32,
         collector: &Collector,
         record_bytes: usize,
     ) -> Vec<MemoryLine> {
@@ -105,7 +106,7 @@ impl Limits {
         };
         let shards = u64::from(shards);
         let slots_all = shards * u64::from(slots);
-        let connections_all = shards * u64::from(self.connections(slots));
+        let connections_all = shards * u64::from(connections);
         vec![
             // The state of a request and of the connection that carries it.
             line("requests in flight", crate::slot::SLOT_BYTES, slots_all),

@@ -18,6 +18,9 @@ struct Link {
 }
 
 impl List {
+    /// Bytes for each place.
+    pub(crate) const LINK_BYTES: usize = size_of::<Link>();
+
     /// An empty list over the places `0..places`.
     pub(crate) fn new(places: u32) -> Self {
         let apart = Link {
@@ -34,6 +37,10 @@ impl List {
 
     pub(crate) fn first(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
+    }
+
+    pub(crate) fn last(&self) -> Option<u32> {
+        (self.tail != NONE).then_some(self.tail)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -133,6 +140,7 @@ mod tests {
                     _ => {}
                 }
                 prop_assert_eq!(list.first(), oracle.front().copied());
+                prop_assert_eq!(list.last(), oracle.back().copied());
                 prop_assert_eq!(list.is_empty(), oracle.is_empty());
             }
         }

@@ -11,6 +11,9 @@ use ridgeline_wire::openai::EndpointType;
 use ridgeline_workload::Order;
 
 use crate::limits::Limits;
+use crate::list::List;
+use crate::spread::Spread;
+use crate::waits::{Connections, Waits};
 
 /// The shape of the load: what makes a request start.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,13 +78,55 @@ impl Load {
 /// Where requests go, and from where.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The addresses of the endpoint, used in turn by new connections. At least one.
+    /// The addresses of the endpoint, used in turn by new connections. At least one; those of several
+    /// endpoints one after the other.
     pub peers: Vec<Peer>,
     /// Local addresses to connect from, used in turn by new connections. Empty: the kernel's
     /// choice.
     pub sources: Vec<IpAddr>,
-    /// What connections are secured by; `None`: they are in the clear.
+    /// What connections are secured by; `None`: they are in the clear. Of several endpoints: [`Spread::tls`].
     pub tls: Option<Arc<Client>>,
+    /// The endpoints, where there are several; else all addresses are those of one.
+    pub spread: Option<Spread>,
+}
+
+impl Target {
+    /// How many endpoints there are.
+    #[must_use]
+    pub fn endpoints(&self) -> usize {
+        self.spread
+            .as_ref()
+            .map_or(1, |spread| spread.endpoints.len())
+    }
+
+    /// What connections to an endpoint are secured by, if they are.
+    pub(crate) fn tls_of(&self, endpoint: u16) -> Option<&Arc<Client>> {
+        match &self.spread {
+            None => self.tls.as_ref(),
+            Some(spread) => spread.tls.get(usize::from(endpoint))?.as_ref(),
+        }
+    }
+
+    fn clients(&self) -> impl Iterator<Item = &Arc<Client>> {
+        let each = match &self.spread {
+            None => std::slice::from_ref(&self.tls),
+            Some(spread) => spread.tls.as_slice(),
+        };
+        each.iter().flatten()
+    }
+
+    /// Whether connections to an endpoint go through TLS.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.clients().next().is_some()
+    }
+
+    /// Where that is so: whether the certificates are checked.
+    #[must_use]
+    pub fn is_checked(&self) -> Option<bool> {
+        self.is_secure()
+            .then(|| self.clients().all(|client| client.is_checked()))
+    }
 }
 
 /// The validated, immutable description of a run. Times are spans.
@@ -105,6 +150,10 @@ pub struct Plan {
     pub warmup_requests: u64,
     /// The deadline of a whole request, from its first action.
     pub timeout: Nanos,
+    /// Limits on the parts of a request, and requests that are given up on purpose.
+    pub waits: Waits,
+    /// What becomes of a connection when its request is over.
+    pub connections: Connections,
     /// How long requests in flight may go on after the last issue; then they are cancelled.
     pub drain_timeout: Nanos,
     /// The order in which samples are taken.
@@ -137,7 +186,12 @@ impl Plan {
     /// An empty collector for one shard of it, or for all of them.
     #[must_use]
     pub fn collector(&self) -> Collector {
-        Collector::new(&self.slos).in_stages(&self.load.stage_ends(self.stop.duration))
+        let stage_ends = self.load.stage_ends(self.stop.duration);
+        let collector = Collector::new(&self.slos).in_stages(&stage_ends);
+        match self.target.endpoints() {
+            1 => collector,
+            several => collector.with_endpoints(several),
+        }
     }
 
     /// How many shards run in this process.
@@ -151,6 +205,23 @@ impl Plan {
     pub fn share(&self, total: u64, k: u32) -> u64 {
         let shards = u64::from(self.shards);
         total / shards + u64::from(u64::from(k) < total % shards)
+    }
+
+    /// Connections that shard `k` has room for. Of several endpoints, those that rest at one are of no use to
+    /// the others, as those of a session are.
+    #[must_use]
+    pub fn connections_of(&self, k: u32) -> u32 {
+        let slots = self.slots_of(k);
+        let apart = self.target.endpoints() > 1 || self.connections == Connections::PerSession;
+        let more = if apart { slots } else { 0 };
+        self.limits.connections(slots).saturating_add(more)
+    }
+
+    /// Bytes of memory that shard `k` takes to tell several endpoints apart.
+    #[must_use]
+    pub fn spread_bytes(&self, k: u32) -> u64 {
+        let lists = self.target.endpoints().saturating_sub(1) * List::LINK_BYTES;
+        lists as u64 * u64::from(self.connections_of(k))
     }
 
     /// The slots of shard `k`: requests it may have in flight.

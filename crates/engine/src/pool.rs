@@ -6,6 +6,8 @@ use crate::connection;
 use crate::limits::Limits;
 use crate::shard::Shard;
 use crate::slot;
+use crate::timers::Wait;
+use crate::waits::Connections;
 
 /// How long a shard waits after the kernel had no port or descriptor left before it tries again.
 /// A guess: long enough not to burn the core, short beside a TIME-WAIT of 60 s.
@@ -15,14 +17,15 @@ const BACK_OFF: Nanos = Nanos::from_millis(5);
 impl Shard {
     /// Gives connections to slots that wait for one, as far as there are any.
     pub(crate) fn serve_waiting(&mut self, now: Nanos, commands: &mut Commands) {
+        self.retire(now, commands);
         while let Some(slot_index) = self.waiting.first() {
-            let connection_index = match self.idle.pop_front() {
+            let connection_index = match self.resting_for(slot_index) {
                 Some(idle) => {
                     self.connections[idle as usize].reused = true;
                     self.connections[idle as usize].state = connection::State::Busy;
                     idle
                 }
-                None => match self.open(now, commands) {
+                None => match self.open(slot_index, now, commands) {
                     Some(opening) => opening,
                     None => return,
                 },
@@ -32,28 +35,59 @@ impl Shard {
         }
     }
 
+    /// A connection that rests, for a request that may have it. One that is sent again may not: another one that
+    /// rested may have been closed, too.
+    fn resting_for(&mut self, slot_index: u32) -> Option<u32> {
+        if self.slots[slot_index as usize].retries > 0 {
+            return None;
+        }
+        let endpoint = self.slots[slot_index as usize].endpoint;
+        match (self.plan.connections, self.session_of(slot_index)) {
+            (Connections::Reuse, _) => self.endpoints.get_mut(endpoint).idle.pop_front(),
+            (Connections::PerSession, Some(session)) => self.resting_of(session, endpoint),
+            (Connections::PerSession, None) | (Connections::PerRequest, _) => None,
+        }
+    }
+
+    /// A place for a new connection. If all are taken and some of them rest, the one that rests longest is
+    /// closed; then there is one soon.
+    fn free_place(&mut self, commands: &mut Commands) -> Option<u32> {
+        let place = self.free_connections.pop();
+        if place.is_none()
+            && let Some(oldest) = self.rests_longest()
+        {
+            self.close(oldest, Close::Fin, commands);
+        }
+        place
+    }
+
     /// Begins to set up a connection, unless too many are being set up, or the machine has just
     /// run out of what they need.
-    fn open(&mut self, now: Nanos, commands: &mut Commands) -> Option<u32> {
+    fn open(&mut self, slot_index: u32, now: Nanos, commands: &mut Commands) -> Option<u32> {
         if self.connecting >= self.plan.limits.connecting_max || now < self.back_off_until {
             return None;
         }
-        let index = self.free_connections.pop()?;
+        let index = self.free_place(commands)?;
         let target = &self.plan.target;
         // Shards begin at different addresses, so that few connections still use all of them.
-        let turn = usize::try_from(self.connections_opened + u64::from(self.k)).unwrap_or(0);
-        let peer = target.peers[turn % target.peers.len()].clone();
+        let number = self.slots[slot_index as usize].endpoint;
+        let endpoint = self.endpoints.get_mut(number);
+        let turn = usize::try_from(endpoint.opened + u64::from(self.k)).unwrap_or(0);
+        endpoint.opened += 1;
+        let peers = &target.peers[endpoint.peers.clone()];
+        let peer = peers[turn % peers.len()].clone();
         let sources = &target.sources;
         // By rounds over the peers: every source meets every peer, whatever their numbers have in common.
-        let round = turn / target.peers.len();
+        let round = turn / peers.len();
         let source = (!sources.is_empty()).then(|| sources[round % sources.len()]);
         self.connections_opened += 1;
         self.connecting += 1;
         let connection = &mut self.connections[index as usize];
         connection.state = connection::State::Connecting;
         connection.reused = false;
+        connection.endpoint = number;
         connection.opening_since = now;
-        connection.secure = target.tls.is_some().then(Box::default);
+        connection.secure = target.tls_of(number).is_some().then(Box::default);
         commands.open(connection.token(index), peer, source);
         Some(index)
     }
@@ -72,6 +106,9 @@ impl Shard {
         slot.state = slot::State::Active;
         slot.connection = Some(connection_index);
         slot.pool_wait += now - slot.waiting_since;
+        if connection.state == connection::State::Connecting {
+            self.timers.arm(Wait::Connect, slot_index, now);
+        }
         if connection.secure.is_some() {
             self.start_secure(slot_index, connection_index, commands);
         } else {
@@ -80,7 +117,7 @@ impl Shard {
             let inline_bytes = self.plan.limits.send_inline_bytes;
             let mut head = take_head(&mut self.heads, &self.plan.limits);
             let body = match self.state.source.feed() {
-                None => self.requests.write(&mut head, slot.index, slot.sample),
+                None => self.requests.write(&mut head, slot),
                 Some(feed) => feed.write(slot_index, &mut head, inline_bytes),
             };
             commands.send(connection.token(connection_index), head, body);
@@ -110,15 +147,8 @@ impl Shard {
         slot.state = slot::State::Waiting;
         slot.connection = None;
         slot.waiting_since = now;
+        self.timers.disarm(Wait::Connect, slot_index);
         self.waiting.push_back(slot_index);
-    }
-
-    /// Marks a connection that carries nothing as ready for the next request.
-    pub(crate) fn rest(&mut self, connection_index: u32) {
-        let connection = &mut self.connections[connection_index as usize];
-        connection.state = connection::State::Idle;
-        connection.slot = None;
-        self.idle.push_front(connection_index);
     }
 
     /// Asks for the end of a connection. Its place is free when the driver says `closed`.
@@ -134,8 +164,12 @@ impl Shard {
 
     /// Takes a connection out of every place but the slab.
     fn leave(&mut self, index: u32) {
-        self.idle.remove(index);
+        self.forget_session(index);
         let connection = &mut self.connections[index as usize];
+        self.endpoints
+            .get_mut(connection.endpoint)
+            .idle
+            .remove(index);
         if connection.state == connection::State::Connecting {
             self.connecting -= 1;
         }

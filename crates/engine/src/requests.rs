@@ -1,13 +1,18 @@
 use bytes::Bytes;
 use ridgeline_wire::http1::RequestTemplate;
 
+use crate::slot::Slot;
+
 /// Everything that can be sent, made before the run: one head template, one body per sample.
 #[derive(Debug)]
 pub struct Requests {
-    template: RequestTemplate,
+    /// By endpoint: those of one server differ from those of another in their Host at least.
+    templates: Vec<RequestTemplate>,
     bodies: Vec<Bytes>,
     /// By sample; empty when nobody counted them.
     input_tokens: Vec<Option<u32>>,
+    /// By sample; empty where none belongs to a session.
+    sessions: Vec<Option<u64>>,
     inline_bytes: usize,
 }
 
@@ -18,11 +23,20 @@ impl Requests {
     pub fn new(template: RequestTemplate, bodies: Vec<Bytes>, inline_bytes: usize) -> Self {
         assert!(!bodies.is_empty(), "a run needs a sample");
         Self {
-            template,
+            templates: vec![template],
             bodies,
             input_tokens: Vec::new(),
+            sessions: Vec::new(),
             inline_bytes,
         }
+    }
+
+    /// The same for several endpoints, each with its own template.
+    #[must_use]
+    pub fn with_templates(mut self, templates: Vec<RequestTemplate>) -> Self {
+        assert!(!templates.is_empty(), "a run needs an endpoint");
+        self.templates = templates;
+        self
     }
 
     /// The same with the tokens of each sample's input as a tokenizer counts them, for where the
@@ -31,6 +45,18 @@ impl Requests {
     pub fn with_input_tokens(mut self, input_tokens: Vec<Option<u32>>) -> Self {
         self.input_tokens = input_tokens;
         self
+    }
+
+    /// The same with the session of each sample, where it belongs to one.
+    #[must_use]
+    pub fn with_sessions(mut self, sessions: Vec<Option<u64>>) -> Self {
+        self.sessions = sessions;
+        self
+    }
+
+    /// The session of a sample.
+    pub(crate) fn session(&self, sample: u32) -> Option<u64> {
+        self.sessions.get(sample as usize).copied().flatten()
     }
 
     /// The tokens of a sample's input, where a tokenizer counted them.
@@ -45,13 +71,18 @@ impl Requests {
         u32::try_from(self.bodies.len()).unwrap_or(u32::MAX)
     }
 
-    /// Writes request `index`, for `sample`, over `head` and returns what follows it: nothing
-    /// when the body is small enough to stand in `head` too.
-    pub(crate) fn write(&self, head: &mut Vec<u8>, index: u64, sample: u32) -> Bytes {
+    /// Writes a slot's request over `head` and returns what follows it: nothing when the body is small
+    /// enough to stand in `head` too.
+    pub(crate) fn write(&self, head: &mut Vec<u8>, slot: &Slot) -> Bytes {
+        self.write_to(head, slot.endpoint, slot.index, slot.sample)
+    }
+
+    fn write_to(&self, head: &mut Vec<u8>, endpoint: u16, index: u64, sample: u32) -> Bytes {
         #[cfg(ridgeline_planted = "engine")]
         self.write_again(head, index, sample);
         let body = &self.bodies[sample as usize];
-        write_request(&self.template, index, body, self.inline_bytes, head)
+        let template = &self.templates[usize::from(endpoint)];
+        write_request(template, index, body, self.inline_bytes, head)
     }
 
     /// A slowdown for the gate to find (perf/METHOD.md): a request's head is written more often than
@@ -66,8 +97,7 @@ impl Requests {
         let length = self.bodies[sample as usize].len() as u64;
         let times = (index + 1) * *PERCENT / 100 - index * *PERCENT / 100;
         for _ in 0..times {
-            self.template
-                .write_head(index, length, black_box(&mut *head));
+            self.templates[0].write_head(index, length, black_box(&mut *head));
         }
     }
 }
@@ -179,7 +209,9 @@ mod tests {
         let bodies = vec![Bytes::from(vec![b'x'; 10]), Bytes::from(vec![b'y'; 2000])];
         let requests = Requests::new(template, bodies.clone(), 1024);
         let mut head = Vec::new();
-        assert!(requests.write(&mut head, 1, 0).is_empty() && head.ends_with(b"\n\r\nxxxxxxxxxx"));
-        assert!(requests.write(&mut head, 1, 1) == bodies[1] && head.ends_with(b"\r\n\r\n"));
+        assert!(
+            requests.write_to(&mut head, 0, 1, 0).is_empty() && head.ends_with(b"\n\r\nxxxxxxxxxx")
+        );
+        assert!(requests.write_to(&mut head, 0, 1, 1) == bodies[1] && head.ends_with(b"\r\n\r\n"));
     }
 }

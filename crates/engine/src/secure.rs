@@ -60,7 +60,7 @@ impl Shard {
         let slot = &self.slots[slot_index as usize];
         let inline_bytes = self.plan.limits.send_inline_bytes;
         let body = match self.state.source.feed() {
-            None => self.requests.write(&mut plain, slot.index, slot.sample),
+            None => self.requests.write(&mut plain, slot),
             Some(feed) => feed.write(slot_index, &mut plain, inline_bytes),
         };
         let is_small = plain.len() + body.len() <= TOGETHER_BYTES_MAX;
@@ -81,10 +81,10 @@ impl Shard {
 
     /// A connection is up: the handshake begins.
     pub(crate) fn opened_secure(&mut self, index: u32, at: Nanos, commands: &mut Commands) {
-        let Some(client) = self.plan.target.tls.clone() else {
+        let connection = &mut self.connections[index as usize];
+        let Some(client) = self.plan.target.tls_of(connection.endpoint).cloned() else {
             return;
         };
-        let connection = &mut self.connections[index as usize];
         let mut out = take_head(&mut self.heads, &self.plan.limits);
         let begun = client.session().and_then(|mut session| {
             session.begin(&mut out)?;
@@ -150,6 +150,9 @@ impl Shard {
                 if !is_ready {
                     self.ended_in_handshake(index, arrival.reaped);
                 }
+                if self.connections[index as usize].state == State::Idle {
+                    self.idle_ended(index, arrival.reaped);
+                }
                 self.exchange_ended(index, true, arrival);
                 self.close(index, Close::Fin, commands);
             }
@@ -175,7 +178,7 @@ impl Shard {
                 slot.secured.get_or_insert(arrival.at);
                 self.write_request(slot_index, index, out);
             }
-            None => self.rest(index),
+            None => self.rest(index, arrival.reaped),
         }
     }
 

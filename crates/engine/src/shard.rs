@@ -16,8 +16,11 @@ use crate::list::List;
 use crate::plan::{Load, Plan};
 use crate::record::Record;
 use crate::requests::Requests;
+use crate::sessions::Sessions;
 use crate::slot::{self, Slot};
 use crate::source::{Bounds, Source};
+use crate::spread::Endpoints;
+use crate::timers::Timers;
 
 /// How often a shard publishes its counts.
 const PUBLISH_EVERY: Nanos = Nanos::from_millis(100);
@@ -68,9 +71,10 @@ pub struct Shard {
     /// Active and waiting slots by deadline: the timeout is one span, so order of start is order
     /// of deadline.
     pub(crate) deadlines: List,
+    pub(crate) timers: Timers,
     pub(crate) free_connections: Vec<u32>,
-    /// Connections that carry nothing, last used first: the warmest is taken.
-    pub(crate) idle: List,
+    pub(crate) endpoints: Endpoints,
+    pub(crate) sessions: Sessions,
     /// Connections being set up.
     pub(crate) connecting: u32,
     pub(crate) back_off_until: Nanos,
@@ -151,7 +155,7 @@ impl Shard {
     ) -> Result<Self, EngineError> {
         let slot_count = plan.slots_of(k);
         let limits = &plan.limits;
-        let connection_count = limits.connections(slot_count);
+        let connection_count = plan.connections_of(k);
         let mut free_slots = List::new(slot_count);
         (0..slot_count).for_each(|slot| free_slots.push_back(slot));
         let nothing = Bounds {
@@ -171,8 +175,14 @@ impl Shard {
             free_slots,
             waiting: List::new(slot_count),
             deadlines: List::new(slot_count),
+            timers: Timers::new(&plan.waits, slot_count),
             free_connections: (0..connection_count).rev().collect(),
-            idle: List::new(connection_count),
+            endpoints: Endpoints::new(
+                plan.target.spread.as_ref(),
+                plan.target.peers.len(),
+                connection_count,
+            ),
+            sessions: Sessions::new(plan.connections, connection_count),
             connecting: 0,
             back_off_until: Nanos::ZERO,
             connections_opened: 0,
@@ -308,6 +318,8 @@ impl Shard {
             feed.pull();
         }
         self.expire(now, commands);
+        self.end_waits(now, commands);
+        self.retire(now, commands);
         self.heed(now, commands);
         if now < self.state.start {
             return self.state.start;
@@ -338,6 +350,8 @@ impl Shard {
         };
         next_due
             .min(expiry)
+            .min(self.timers.next())
+            .min(self.retires_at())
             .min(back_off)
             .min(stop)
             .min(self.publish_at)
@@ -448,6 +462,7 @@ impl Shard {
                 continue;
             }
             slot.state = slot::State::Free;
+            self.endpoints.get_mut(slot.endpoint).in_flight -= 1;
             let (phase, scheduled) = (slot.phase, slot.timeline.scheduled);
             if phase == Phase::Measured {
                 self.miss(scheduled);
@@ -518,6 +533,7 @@ impl Shard {
     /// Puts a request into a slot; it waits for a connection.
     pub(crate) fn take(&mut self, slot_index: u32, index: u64, scheduled: Nanos, now: Nanos) {
         let timed = self.state.source.is_timed();
+        let cancelled = self.is_cancelled(index);
         let slot = &mut self.slots[slot_index as usize];
         let waited = self
             .blocked_since
@@ -538,8 +554,13 @@ impl Shard {
         };
         slot.index = index;
         slot.sample = self.plan.order.sample_of(index, self.requests.samples());
+        let session = self.requests.session(slot.sample);
+        slot.endpoint = self.endpoints.of(index, session);
+        self.endpoints.get_mut(slot.endpoint).in_flight += 1;
         slot.phase = self.state.phase;
         slot.retries = 0;
+        slot.cancelled = cancelled;
+        slot.given_up = false;
         slot.started = false;
         slot.connection = None;
         slot.connected = None;

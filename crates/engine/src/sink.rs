@@ -8,6 +8,7 @@ use ridgeline_wire::exchange::{ErrorKind, Progress};
 use crate::connection::State;
 use crate::shard::Shard;
 use crate::slot::ReadObserver;
+use crate::waits::Connections;
 
 impl Shard {
     /// The place of the connection that a token names, unless it has moved on.
@@ -47,7 +48,14 @@ impl Shard {
             return;
         };
         if self.may_retry(slot_index, index) {
-            self.slots[slot_index as usize].retries += 1;
+            let slot = &mut self.slots[slot_index as usize];
+            slot.retries += 1;
+            if let Some(submitted) = slot.timeline.submitted {
+                let connection = &self.connections[index as usize];
+                let rest = submitted - connection.idle_since;
+                let endpoint = self.endpoints.get_mut(connection.endpoint);
+                endpoint.idle_limit.closed_after(rest);
+            }
             self.wait_again(slot_index, arrival.reaped);
             return;
         }
@@ -132,10 +140,24 @@ impl Shard {
         commands: &mut Commands,
     ) {
         self.finish(slot_index, reaped, false);
-        if reusable {
-            self.rest(index);
-        } else {
-            self.close(index, Close::Fin, commands);
+        let session = self.session_of(slot_index);
+        let rests = reusable
+            && match self.plan.connections {
+                Connections::Reuse => true,
+                Connections::PerSession => session.is_some(),
+                Connections::PerRequest => false,
+            };
+        if !rests {
+            return self.close(index, Close::Fin, commands);
+        }
+        let connection = &self.connections[index as usize];
+        if let Some(seconds) = connection.http.idle_s() {
+            let endpoint = self.endpoints.get_mut(connection.endpoint);
+            endpoint.idle_limit.told(seconds);
+        }
+        match session {
+            Some(session) => self.rest_for(session, index, reaped, commands),
+            None => self.rest(index, reaped),
         }
     }
 }
@@ -165,7 +187,7 @@ impl Sink for Shard {
                 slot.timeline.connect.get_or_insert(span);
                 slot.connected.get_or_insert(at);
             }
-            None => self.rest(index),
+            None => self.rest(index, at),
         }
         self.serve_waiting(at, commands);
     }
@@ -178,6 +200,7 @@ impl Sink for Shard {
         let Some(slot_index) = self.connections[index as usize].slot else {
             return;
         };
+        self.submits(slot_index, at);
         let slot = &mut self.slots[slot_index as usize];
         if slot.timeline.submitted.is_some() {
             return;
@@ -222,8 +245,10 @@ impl Sink for Shard {
         let Some(index) = self.place(token) else {
             return;
         };
-        if self.connections[index as usize].state == State::Closing {
-            return;
+        match self.connections[index as usize].state {
+            State::Closing => return,
+            State::Idle => self.idle_ended(index, arrival.reaped),
+            State::Free | State::Connecting | State::Busy => {}
         }
         if self.is_shaking_hands(index) {
             self.ended_in_handshake(index, arrival.reaped);
@@ -240,7 +265,8 @@ impl Sink for Shard {
         match self.connections[index as usize].state {
             State::Connecting => self.connect_failed(index, cause, at),
             State::Busy => self.connection_lost(index, cause, at),
-            State::Free | State::Idle | State::Closing => {}
+            State::Idle => self.idle_ended(index, at),
+            State::Free | State::Closing => {}
         }
         self.free(index);
         self.serve_waiting(at, commands);
@@ -281,12 +307,14 @@ impl Shard {
             arrival,
             &mut observer,
         );
-        observer.finish(self.stamped);
+        let count = observer.finish(self.stamped);
         if slot.announces {
             self.announce(slot_index);
         }
         if let Progress::Done { reusable } = progress {
             self.answer_complete(index, slot_index, reusable, arrival.reaped, commands);
+        } else if self.hears(slot_index, count, arrival.reaped) {
+            self.cancel_as_planned(slot_index, arrival.reaped, commands);
         }
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct Slot {
     pub(crate) timeline: Timeline,
     pub(crate) index: u64,
     pub(crate) sample: u32,
+    /// Where the request goes.
+    pub(crate) endpoint: u16,
     pub(crate) phase: Phase,
     pub(crate) retries: u32,
     /// Whether its first action (connect or send) has been taken.
@@ -48,6 +50,10 @@ pub(crate) struct Slot {
     pub(crate) deadline: Nanos,
     /// Content events that had come when the last request was issued, if it was in flight then.
     pub(crate) events_at_stop: Option<u32>,
+    /// Whether the plan has it cancelled.
+    pub(crate) cancelled: bool,
+    /// Whether that was done.
+    pub(crate) given_up: bool,
     /// Whether its first token is to be told, and was not yet: only of a shard that is fed.
     pub(crate) announces: bool,
     pub(crate) seen: Seen,
@@ -72,6 +78,7 @@ impl Slot {
             timeline: Timeline::default(),
             index: 0,
             sample: 0,
+            endpoint: 0,
             phase: Phase::Measured,
             retries: 0,
             started: false,
@@ -85,6 +92,8 @@ impl Slot {
             free_since: Nanos::ZERO,
             deadline: Nanos::MAX,
             events_at_stop: None,
+            cancelled: false,
+            given_up: false,
             announces: false,
             seen: Seen {
                 gaps: GapLog::new(),
@@ -145,11 +154,11 @@ impl<'a> ReadObserver<'a> {
             .content(&mut self.seen.gaps, self.pool, self.arrival.at, pending);
     }
 
-    /// The read is over. `stamped`: whether arrivals are the kernel's, so that their delay is
-    /// known.
-    pub(crate) fn finish(mut self, stamped: bool) {
+    /// The read is over: its content events. `stamped`: whether arrivals are the kernel's, so that their
+    /// delay is known.
+    pub(crate) fn finish(mut self, stamped: bool) -> u32 {
         if self.count == 0 {
-            return;
+            return 0;
         }
         self.tell();
         if self.count > 1 {
@@ -159,6 +168,7 @@ impl<'a> ReadObserver<'a> {
         if stamped {
             self.collector.read(self.arrival, self.count);
         }
+        self.count
     }
 }
 

@@ -3,7 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use ridgeline_clock::{Arrival, Nanos};
-use ridgeline_engine::{Exhausted, Limits, Load, Pace, Plan, RunResult, ShardReport, Target};
+use ridgeline_engine::{
+    Connections, Exhausted, Limits, Load, Pace, Plan, RunResult, ShardReport, Target, Waits,
+};
 use ridgeline_metrics::verdict::VerdictLimits;
 use ridgeline_metrics::{
     Collector, Fate, Finished, GapLog, GapPool, Phase, Slo, Stopped, Timeline, TokenSource,
@@ -77,6 +79,7 @@ pub(crate) fn plan(recipe: &Recipe) -> Plan {
             peers: vec![Peer::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)))],
             sources: Vec::new(),
             tls: None,
+            spread: None,
         },
         endpoint: EndpointType::Chat,
         streaming: recipe.streaming,
@@ -88,6 +91,8 @@ pub(crate) fn plan(recipe: &Recipe) -> Plan {
         first_index: 0,
         warmup_requests: 0,
         timeout: Nanos::from_secs(600),
+        waits: Waits::default(),
+        connections: Connections::Reuse,
         drain_timeout: Nanos::from_secs(30),
         order: Order::Sequential,
         slos: Slo::parse_all(recipe.slos).unwrap(),

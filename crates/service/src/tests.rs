@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use ridgeline_clock::{Clock, Nanos, SimClock};
 use ridgeline_engine::{
-    Bell, Control, Limits as EngineLimits, Load, Plan, Requests, Shard, Target, feed,
+    Bell, Connections, Control, Limits as EngineLimits, Load, Plan, Requests, Shard, Target, Waits,
+    feed,
 };
 use ridgeline_net::sim::{Actions, SimConfig, SimDriver, SimNet, SimPeer};
 use ridgeline_net::{Driver, Peer};
@@ -140,6 +141,7 @@ fn plan(slots: u32) -> Plan {
             peers: vec![address()],
             sources: Vec::new(),
             tls: None,
+            spread: None,
         },
         endpoint: EndpointType::Chat,
         streaming: true,
@@ -151,6 +153,8 @@ fn plan(slots: u32) -> Plan {
         first_index: 0,
         warmup_requests: 0,
         timeout: Nanos::from_secs(60),
+        waits: Waits::default(),
+        connections: Connections::Reuse,
         drain_timeout: Nanos::MAX,
         order: Order::Sequential,
         slos: Vec::new(),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ridgeline_clock::{Arrival, Clock, Nanos, SimClock};
 use ridgeline_engine::{
-    Control, Limits, Load, Plan, Requests, Shard, Target, drive, id_prefix, window,
+    Connections, Control, Limits, Load, Plan, Requests, Shard, Target, Waits, drive, id_prefix,
+    window,
 };
 use ridgeline_metrics::Phase;
 use ridgeline_net::sim::{Actions, Shape, SimConfig, SimDriver, SimNet, SimPeer};
@@ -169,6 +170,7 @@ fn plan(answer: &Answer, requests: u64) -> Plan {
             peers: vec![address()],
             sources: Vec::new(),
             tls: None,
+            spread: None,
         },
         endpoint: EndpointType::Chat,
         streaming: answer.streamed,
@@ -182,6 +184,8 @@ fn plan(answer: &Answer, requests: u64) -> Plan {
         first_index: 0,
         warmup_requests: WARMUP_REQUESTS,
         timeout: Nanos::from_secs(600),
+        waits: Waits::default(),
+        connections: Connections::Reuse,
         drain_timeout: Nanos::from_secs(30),
         order: Order::Sequential,
         slos: Vec::new(),
