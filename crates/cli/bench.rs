@@ -260,6 +260,7 @@ fn report(setup: &Setup, ended: &Ended, folder: &Path) -> Result<Report, Complai
             plan: &setup.plan,
             config: serde_json::to_value(&config)?,
             url: setup.endpoint.url.clone(),
+            endpoints: setup.endpoint.urls(),
             model: setup.endpoint.model.clone(),
             started_unix_ns: clock.start_realtime_ns,
             environment: Environment {

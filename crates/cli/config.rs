@@ -9,9 +9,11 @@ use ridgeline_metrics::verdict::VerdictLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::balance::{Balance, Urls};
 use crate::bounds::Bounds;
 use crate::fleet::Workers;
 use crate::json::JsonObject;
+use crate::patience::CancelAfter;
 use crate::search::{Find, Sweep, Warmup};
 use crate::share::Share;
 use crate::span::Span;
@@ -22,10 +24,21 @@ use crate::stage::Stage;
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 #[schemars(rename = "RidgelineConfig")]
 pub(crate) struct BenchConfig {
-    /// Base URL of the endpoint, as http://127.0.0.1:8000, https://HOST, or unix:PATH
+    /// Base URL of the endpoint, as http://127.0.0.1:8000, https://HOST, or unix:PATH; several are given by as
+    /// many --url, and do the same
     #[arg(long, short = 'u', help_heading = "Endpoint")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "Urls::write",
+        deserialize_with = "Urls::read"
+    )]
+    #[schemars(with = "Urls")]
+    pub(crate) url: Vec<String>,
+    /// How requests are dealt out to several endpoints: round-robin (by their place in the global order),
+    /// least-in-flight, session (all of a session to the same one), or weights=3,1 [default: round-robin]
+    #[arg(long, help_heading = "Endpoint", value_name = "HOW")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) url: Option<String>,
+    pub(crate) balance: Option<Balance>,
     /// Start the embedded mock server (20 ms to the first token, 5 ms between) and measure that
     #[arg(long, help_heading = "Endpoint", num_args = 0..=1, default_missing_value = "true",
           require_equals = true, value_name = "BOOL", hide_possible_values = true)]
@@ -153,6 +166,44 @@ pub(crate) struct BenchConfig {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warmup_requests: Option<u64>,
+    /// What becomes of connections: reuse keeps them for other requests as long as the server does; with
+    /// per-request each request has its own, with per-session each session of the data set [default: reuse]
+    #[arg(
+        long,
+        value_enum,
+        visible_alias = "connection-reuse-strategy",
+        help_heading = "Load"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) connections: Option<ConnectionsKind>,
+    /// Give up this share of the measured requests on purpose, 5% or 0.05: the same ones in every run with
+    /// the same seed. They are cancelled, and no failures
+    #[arg(long, help_heading = "Load", value_name = "SHARE", value_parser = share)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cancel_rate: Option<f64>,
+    /// When those are given up, if they are not over: a span after submission, as 2s, or a number of content
+    /// events, as 16tokens [default: 0s, as soon as they are sent]
+    #[arg(
+        long,
+        visible_alias = "request-cancellation-delay",
+        help_heading = "Load",
+        value_name = "SPAN|Ntokens"
+    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cancel_after: Option<CancelAfter>,
+    /// How long a connection may take to be set up [default: what the request may take]
+    #[arg(long, help_heading = "Load", value_name = "SPAN")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) connect_timeout: Option<Span>,
+    /// How long the first token of a streamed answer may take, from submission [default: what the request
+    /// may take]
+    #[arg(long, help_heading = "Load", value_name = "SPAN")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) first_token_timeout: Option<Span>,
+    /// How long a stream may stand still after a content event [default: what the request may take]
+    #[arg(long, help_heading = "Load", value_name = "SPAN")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) event_timeout: Option<Span>,
     /// Deadline of a whole request [default: 600s]
     #[arg(long, help_heading = "Load", value_name = "SPAN")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -451,6 +502,11 @@ fn precision(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A share, as a number.
+fn share(text: &str) -> Result<f64, &'static str> {
+    text.parse::<Share>().map(|Share(share)| share)
+}
+
 /// No number of a run is larger, nor smaller but 0: such a one is a slip.
 const NUMBER_MAX: f64 = 1e15;
 const NUMBER_MIN: f64 = 1e-15;
@@ -498,6 +554,21 @@ choices!(
     /// How sockets are driven.
     DriverKind { Auto, Uring, Epoll }
 );
+/// What becomes of a connection when its request is over.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ConnectionsKind {
+    /// Other requests have it, too.
+    #[value(alias = "pooled")]
+    Reuse,
+    /// It is closed.
+    #[value(alias = "never")]
+    PerRequest,
+    /// Requests of the same session have it, too.
+    #[value(alias = "sticky-user-sessions")]
+    PerSession,
+}
+
 choices!(
     /// What becomes of the records of workers.
     WorkerRecordsKind { Gather, Leave }

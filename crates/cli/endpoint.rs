@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use ridgeline_engine::Spread;
 use ridgeline_mock_server::{Placement, Running, ServerConfig};
 use ridgeline_net::Peer;
 use ridgeline_service::HeadOptions;
@@ -10,6 +11,7 @@ use ridgeline_tls::Client;
 use ridgeline_wire::http1::{Method, RequestOptions, RequestTemplate};
 use ridgeline_wire::openai::EndpointType;
 
+use crate::balance::Balance;
 use crate::complaint::Complaint;
 use crate::config::{BenchConfig, EndpointKind};
 use crate::url::BaseUrl;
@@ -20,7 +22,7 @@ use crate::{network, scale, secure};
 pub(crate) struct Endpoint {
     /// The embedded server; it ends with this.
     mock: Option<Running>,
-    /// Where it is. At least one.
+    /// Where it is. At least one; those of several endpoints one after the other.
     pub(crate) peers: Vec<Peer>,
     /// What a person would call it.
     pub(crate) url: String,
@@ -28,11 +30,42 @@ pub(crate) struct Endpoint {
     pub(crate) template: RequestTemplate,
     /// What connections to it are secured by, where they are.
     pub(crate) tls: Option<Arc<Client>>,
+    /// Where there are more endpoints: those beyond the first.
+    others: Vec<Other>,
+    /// And which of them gets a request.
+    pub(crate) spread: Option<Spread>,
+    pub(crate) balance: Balance,
     /// What the user should know.
     pub(crate) notes: Vec<String>,
 }
 
+/// An endpoint that does the same as the first.
+#[derive(Debug)]
+struct Other {
+    /// What a person would call it.
+    url: String,
+    /// What requests to it begin with.
+    template: RequestTemplate,
+}
+
 impl Endpoint {
+    /// What requests to each endpoint begin with.
+    pub(crate) fn templates(&self) -> Vec<RequestTemplate> {
+        let others = self.others.iter().map(|other| other.template.clone());
+        std::iter::once(self.template.clone())
+            .chain(others)
+            .collect()
+    }
+
+    /// What each endpoint is called, where there are several.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        if self.others.is_empty() {
+            return Vec::new();
+        }
+        let others = self.others.iter().map(|other| other.url.clone());
+        std::iter::once(self.url.clone()).chain(others).collect()
+    }
+
     /// The base URL of the embedded server, if it is that.
     pub(crate) fn mock_url(&self) -> Option<String> {
         self.mock.as_ref().map(Running::url)
@@ -51,15 +84,17 @@ impl Endpoint {
 pub(crate) struct Address {
     /// None: the embedded server, which is still to be started.
     base: Option<BaseUrl>,
+    tls: Option<Arc<Client>>,
+    /// More endpoints, which do the same, and what secures connections to each.
+    others: Vec<(BaseUrl, Option<Arc<Client>>)>,
     headers: Vec<(String, String)>,
     api_key: Option<String>,
-    tls: Option<Arc<Client>>,
 }
 
 impl Address {
     /// Reads what the configuration says. Touches no network.
     pub(crate) fn new(config: &BenchConfig) -> Result<Self, Complaint> {
-        let base = match (&config.url, config.mock == Some(true)) {
+        let base = match (config.url.first(), config.mock == Some(true)) {
             (Some(_), true) => {
                 return Err(Complaint::new(
                     "--url and --mock contradict each other: leave one of them out",
@@ -74,9 +109,21 @@ impl Address {
                 ));
             }
         };
+        let others = config.url.iter().skip(1).map(|url| BaseUrl::parse(url));
+        let others = others.collect::<Result<Vec<_>, _>>()?;
+        if others.is_empty() && config.balance.is_some() {
+            return Err(Complaint::new(
+                "--balance deals requests out to several endpoints: name them by as many --url, or leave it out",
+            ));
+        }
+        balance(config).engine(1 + others.len())?;
+        let bases: Vec<&BaseUrl> = base.iter().chain(&others).collect();
+        let mut tls = secure::clients(config, &bases)?.into_iter();
         Ok(Self {
-            tls: secure::client(config, base.as_ref())?,
+            // The embedded server has none.
+            tls: tls.next().flatten(),
             base,
+            others: others.into_iter().zip(tls).collect(),
             headers: headers(&config.header)?,
             api_key: api_key(config)?,
         })
@@ -122,8 +169,8 @@ impl Address {
         let template =
             self.template(Method::Post, &base.host_field(), &target, accept, id_prefix)?;
         let tls = self.tls.as_deref();
-        let (peers, mut notes) = network::reach(&base.place, &config.source_addresses, tls)?;
-        if tls.is_some_and(|client| !client.is_checked()) {
+        let (mut peers, mut notes) = network::reach(&base.place, &config.source_addresses, tls)?;
+        if config.insecure == Some(true) {
             notes.push(
                 "--insecure: the server's certificate is NOT checked; whoever stands in between can read \
                  and change everything, the API key included"
@@ -144,19 +191,58 @@ impl Address {
                 network::only_model(&peers[0], tls, &models)?
             }
         };
-        let url = match &config.url {
-            Some(url) if url.starts_with("unix:") => format!("{url} {target}"),
-            _ => format!("{}{target}", base.origin()),
-        };
+        let (others, spread) =
+            self.reach_others(config, accept, id_prefix, &mut peers, &mut notes)?;
         Ok(Endpoint {
             mock,
             peers,
-            url,
+            url: base.words(&target),
             model,
             template,
             tls: self.tls.clone(),
+            others,
+            spread,
+            balance: balance(config),
             notes,
         })
+    }
+
+    /// Makes one connection to each address of the endpoints beyond the first, and adds it to `peers`. What they
+    /// are called, what requests to them begin with, and which of all gets a request.
+    fn reach_others(
+        &self,
+        config: &BenchConfig,
+        accept: &str,
+        id_prefix: &str,
+        peers: &mut Vec<Peer>,
+        notes: &mut Vec<String>,
+    ) -> Result<(Vec<Other>, Option<Spread>), Complaint> {
+        let mut spread = Spread {
+            endpoints: std::iter::once(0..peers.len()).collect(),
+            tls: vec![self.tls.clone()],
+            balance: balance(config).engine(1 + self.others.len())?,
+        };
+        let mut others = Vec::new();
+        for (base, tls) in &self.others {
+            let kind = config.endpoint_type.unwrap_or(EndpointKind::Chat);
+            let (host, target) = (
+                base.host_field(),
+                base.target(kind, config.endpoint.as_deref()),
+            );
+            let template = self.template(Method::Post, &host, &target, accept, id_prefix)?;
+            let sources = &config.source_addresses;
+            let (more, more_notes) = network::reach(&base.place, sources, tls.as_deref())?;
+            spread.endpoints.push(peers.len()..peers.len() + more.len());
+            spread.tls.push(tls.clone());
+            peers.extend(more);
+            notes.extend(more_notes);
+            others.push(Other {
+                url: base.words(&target),
+                template,
+            });
+        }
+        let is_several = !others.is_empty();
+        Ok((others, is_several.then_some(spread)))
     }
 
     /// What the requests of a service begin with; none for the embedded server.
@@ -194,6 +280,11 @@ impl Address {
             headers: &self.headers,
         })?)
     }
+}
+
+/// How requests are dealt out, as the configuration says it.
+fn balance(config: &BenchConfig) -> Balance {
+    config.balance.clone().unwrap_or(Balance::RoundRobin)
 }
 
 /// `Name: value` lines taken apart.
@@ -252,6 +343,15 @@ mod tests {
             (
                 "mock: true\nca-file: x",
                 "--ca-file is for endpoints behind TLS",
+            ),
+            (
+                "url: http://h\nbalance: round-robin",
+                "--balance deals requests out",
+            ),
+            ("url: [http://h, g]", "--url g: it has no scheme"),
+            (
+                "url: [http://h, http://g]\nbalance: weights=1",
+                "name one for each --url",
             ),
         ] {
             let error = address(yaml).unwrap_err();

@@ -95,11 +95,11 @@ fn validate(mut config: BenchConfig) -> Result<String, Complaint> {
     config.shards = Some(placement.shards);
     let mut text = String::new();
     let mut say = |name: &str, words: &str| text.push_str(&format!("# {name:<8} {words}\n"));
-    let place = match &config.url {
-        Some(url) => url.clone(),
-        None => "the embedded server".to_owned(),
+    let place = match config.url.as_slice() {
+        [] => "the embedded server".to_owned(),
+        urls => urls.join(", "),
     };
-    let model = match (model, &config.url) {
+    let model = match (model, config.url.first()) {
         (Some(model), _) => model,
         (None, Some(_)) => "(the only one that the server lists)".to_owned(),
         (None, None) => "mock".to_owned(),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod balance;
 mod bench;
 mod bounds;
 mod compare;
@@ -21,6 +22,7 @@ mod machine;
 mod measuring;
 mod network;
 mod part;
+mod patience;
 mod pipe;
 mod placement;
 mod probe;

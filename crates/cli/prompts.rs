@@ -6,8 +6,9 @@ use ridgeline_workload::{
     Sample, Sampling, Source, Synthetic, Tokenizer, load, request,
 };
 
+use crate::balance::Balance;
 use crate::complaint::Complaint;
-use crate::config::{BenchConfig, DatasetFormat, EndpointKind, SampleOrder};
+use crate::config::{BenchConfig, ConnectionsKind, DatasetFormat, EndpointKind, SampleOrder};
 use crate::shape::seed;
 
 const ISL: u32 = 128;
@@ -28,6 +29,8 @@ pub(crate) struct Prompts {
     pub(crate) tokenizer: Option<Tokenizer>,
     /// Tokens of each prompt under it; empty without one.
     pub(crate) input_tokens: Vec<Option<u32>>,
+    /// The session of each prompt, where it belongs to one.
+    pub(crate) sessions: Vec<Option<u64>>,
     pub(crate) order: Order,
     /// In words: `4096 synthetic prompts, 128 tokens in, 64 out`.
     pub(crate) summary: String,
@@ -59,6 +62,15 @@ impl Prompts {
             });
         }
         let dataset = dataset(config, tokenizer.as_ref())?;
+        let sessions: Vec<_> = dataset.samples.iter().map(|s| s.session).collect();
+        if let Some(flag) = by_session(config)
+            && sessions.iter().all(Option::is_none)
+        {
+            return Err(Complaint::new(format!(
+                "{flag} goes by the sessions of a data set, and {} names none: its lines have no session_id",
+                dataset.name
+            )));
+        }
         let bodies = dataset
             .samples
             .iter()
@@ -85,6 +97,7 @@ impl Prompts {
             bodies,
             tokenizer,
             input_tokens,
+            sessions,
             order,
             summary,
             notes,
@@ -124,6 +137,15 @@ pub(crate) fn note(config: &mut BenchConfig) {
         if config.max_output_tokens.is_none() {
             config.osl.get_or_insert(OSL);
         }
+    }
+}
+
+/// The flag that asks for sessions, if one does.
+fn by_session(config: &BenchConfig) -> Option<&'static str> {
+    match (config.connections, &config.balance) {
+        (Some(ConnectionsKind::PerSession), _) => Some("--connections per-session"),
+        (_, Some(Balance::Session)) => Some("--balance session"),
+        _ => None,
     }
 }
 
@@ -177,6 +199,11 @@ pub(crate) fn check(config: &BenchConfig) -> Result<(), Complaint> {
         (
             config.max_output_tokens.is_some() && config.osl_stddev.is_some(),
             "--osl-stddev spreads the lengths of --osl: leave out --max-output-tokens",
+        ),
+        (
+            !file && by_session(config).is_some(),
+            "--connections per-session and --balance session go by the sessions of a data set: add --dataset \
+             FILE, JSONL whose lines have a session_id",
         ),
     ];
     match rules.into_iter().find(|(broken, _)| *broken) {
@@ -325,6 +352,7 @@ fn synthetic(
         bodies,
         tokenizer: None,
         input_tokens,
+        sessions: Vec::new(),
         order,
         summary: format!("{samples} synthetic prompt{plural}, {isl} tokens in, {out}"),
         notes,
@@ -392,6 +420,7 @@ mod tests {
             ),
             ("prompt: a\nrange-ratio: 0.5", "shape synthetic prompts"),
             ("dataset-column: a", "add --dataset FILE"),
+            ("connections: per-session", "whose lines have a session_id"),
             ("osl: 5\nmax-output-tokens: 6", "contradict each other"),
             ("range-ratio: 0.5\nisl-stddev: 4", "uniform or normal"),
             ("osl: 0", "at least 1"),

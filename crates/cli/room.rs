@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ridgeline_engine::Plan;
+use ridgeline_engine::{Connections, Load, Plan};
 use ridgeline_net::Peer;
 
 use crate::backend::Backend;
@@ -10,6 +10,9 @@ use crate::complaint::Complaint;
 use crate::config::BenchConfig;
 use crate::endpoint::Endpoint;
 use crate::machine;
+
+/// How long Linux keeps the port of a connection that this side closed first.
+const TIME_WAIT_S: f64 = 60.0;
 
 /// What the machine has room for.
 pub(crate) struct Room {
@@ -19,7 +22,7 @@ pub(crate) struct Room {
     ports_of: String,
     /// Connections of one shard, or of all on epoll, by descriptors.
     descriptors: u64,
-    shared: bool,
+    pub(crate) backend: Backend,
     shards: u32,
     /// Connections that the embedded server takes.
     mock: Option<u32>,
@@ -49,10 +52,15 @@ impl Room {
                 pairs => format!(" ({range} for each of {pairs} pairs of addresses)"),
             },
             descriptors: machine::descriptors(),
-            shared: backend == Backend::Epoll,
+            backend,
             shards,
             mock: endpoint.connections_max(),
         }
+    }
+
+    /// Whether all shards take descriptors from one table.
+    fn is_shared(&self) -> bool {
+        self.backend == Backend::Epoll
     }
 
     /// The budget of ports, after other words: `, 28232 local ports`.
@@ -61,9 +69,29 @@ impl Room {
         self.ports.map_or_else(String::new, words)
     }
 
+    /// Whether connections that are closed keep the ports longer than the load leaves them.
+    pub(crate) fn note(&self, plan: &Plan) -> Option<String> {
+        let Load::Open { schedule, .. } = &plan.load else {
+            return None;
+        };
+        let rates = schedule.stages.iter().map(|stage| stage.rate_per_s);
+        let rate = rates.fold(0.0, f64::max);
+        let ports = self
+            .ports
+            .filter(|_| plan.connections == Connections::PerRequest)?;
+        (rate * TIME_WAIT_S > ports as f64).then(|| {
+            format!(
+                "a connection per request at {rate}/s takes {:.0} local ports, as the system keeps those of \
+                 closed connections for up to {TIME_WAIT_S:.0} s, and there are {ports}: name more \
+                 --source-addresses, or expect requests to wait for ports",
+                rate * TIME_WAIT_S
+            )
+        })
+    }
+
     /// `wanted` requests in flight, or as many as there is room for.
     pub(crate) fn in_flight(&self, wanted: u32) -> u32 {
-        let by_descriptors = if self.shared {
+        let by_descriptors = if self.is_shared() {
             self.descriptors
         } else {
             self.descriptors * u64::from(self.shards)
@@ -106,15 +134,15 @@ impl Room {
                  a server of its own: ridgeline mock-server --connections-max N"
             )));
         }
-        let of = |k| u64::from(plan.limits.connections(plan.slots_of(k)));
+        let of = |k| u64::from(plan.connections_of(k));
         let own = || plan.own_shards.clone();
-        let needed = if self.shared {
+        let needed = if self.is_shared() {
             own().map(of).sum()
         } else {
             own().map(of).max().unwrap_or(0)
         };
         if needed > self.descriptors {
-            let (whose, more) = if self.shared {
+            let (whose, more) = if self.is_shared() {
                 ("this process", "")
             } else {
                 (

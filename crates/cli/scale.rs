@@ -115,7 +115,9 @@ pub(crate) fn sources(
     ports: u64,
 ) -> Option<String> {
     let asked = u64::from(asked?);
-    if !config.source_addresses.is_empty() || asked <= ports * peers.len() as u64 {
+    // Addresses of several endpoints are told apart by their places.
+    let several = config.url.len() > 1;
+    if several || !config.source_addresses.is_empty() || asked <= ports * peers.len() as u64 {
         return None;
     }
     let is_local = |peer: &Peer| match peer {

@@ -48,20 +48,41 @@ impl SecureArgs {
     }
 }
 
-/// What secures connections to `base`; none where they are in the clear. Touches no network.
-pub(crate) fn client(
+/// What secures connections to each of `bases`; none where they are in the clear. Touches no network.
+pub(crate) fn clients(
     config: &BenchConfig,
-    base: Option<&BaseUrl>,
-) -> Result<Option<Arc<Client>>, Complaint> {
-    let base = base.filter(|base| base.is_secure());
-    let Some((base, Place::Tcp { host, .. })) = base.map(|base| (base, &base.place)) else {
+    bases: &[&BaseUrl],
+) -> Result<Vec<Option<Arc<Client>>>, Complaint> {
+    let first = bases.iter().find_map(|base| Some((*base, host(base)?)));
+    let Some((base, name)) = first else {
         return match named(config) {
             Some(flag) => Err(Complaint::new(format!(
                 "{flag} is for endpoints behind TLS: write the URL as https://HOST, or leave it out"
             ))),
-            None => Ok(None),
+            None => Ok(vec![None; bases.len()]),
         };
     };
+    let first = client(config, base, name)?;
+    let of = |base: &&BaseUrl| {
+        let named = host(base).map(|name| first.named(name).map(Arc::new));
+        named.transpose().map_err(|error| unusable(base, &error))
+    };
+    bases.iter().map(of).collect()
+}
+
+/// The name of a server that is spoken to through TLS.
+fn host(base: &BaseUrl) -> Option<&str> {
+    match &base.place {
+        Place::Tcp { host, .. } if base.is_secure() => Some(host),
+        Place::Tcp { .. } | Place::Unix(_) => None,
+    }
+}
+
+fn unusable(base: &BaseUrl, error: &SetupError) -> Complaint {
+    Complaint::new(format!("--url {}: {error}", base.origin()))
+}
+
+fn client(config: &BenchConfig, base: &BaseUrl, name: &str) -> Result<Client, Complaint> {
     let options = ClientOptions {
         trust: trust(config)?,
         identity: identity(config)?,
@@ -69,14 +90,13 @@ pub(crate) fn client(
         tickets_max: setup::limits(config)?.tls_tickets_max,
         ..ClientOptions::new(folder::wall_clock)
     };
-    let client = Client::new(host, options).map_err(|error| match error {
+    Client::new(name, options).map_err(|error| match error {
         SetupError::Root(_) | SetupError::Pem(_) | SetupError::NoCertificate => {
             Complaint::new(format!("{}: {error}", ca_file(config)))
         }
         SetupError::Identity(_) => Complaint::new(format!("--client-cert: {error}")),
-        other => Complaint::new(format!("--url {}: {other}", base.origin())),
-    })?;
-    Ok(Some(Arc::new(client)))
+        other => unusable(base, &other),
+    })
 }
 
 /// A flag that is of no use without TLS.
@@ -153,10 +173,14 @@ mod tests {
 
     fn made(yaml: &str) -> Result<bool, String> {
         let config = crate::file::parse(yaml)?;
-        let url = config.url.as_deref().unwrap_or_default();
-        let base = BaseUrl::parse(url).map_err(|error| error.to_string())?;
-        let made = client(&config, Some(&base)).map_err(|error| error.to_string())?;
-        Ok(made.is_some_and(|client| !client.is_checked()))
+        let bases = config.url.iter().map(|url| BaseUrl::parse(url));
+        let bases: Vec<BaseUrl> = bases
+            .collect::<Result<_, _>>()
+            .map_err(|error| error.to_string())?;
+        let made = clients(&config, &bases.iter().collect::<Vec<_>>());
+        let made = made.map_err(|error| error.to_string())?;
+        assert_eq!(made.len(), bases.len());
+        Ok(made.iter().flatten().any(|client| !client.is_checked()))
     }
 
     #[test]
@@ -198,5 +222,7 @@ mod tests {
         }
         assert_eq!(made("url: http://h"), Ok(false));
         assert_eq!(made("url: https://h\ninsecure: true"), Ok(true));
+        let mixed = "url: [http://h, https://g]\ninsecure: true";
+        assert_eq!(made(mixed), Ok(true));
     }
 }

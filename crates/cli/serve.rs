@@ -11,7 +11,7 @@ use ridgeline_service::{Limits, Options, Served, Service};
 use crate::backend::{Ends, Engine};
 use crate::bounds::Bounds;
 use crate::complaint::Complaint;
-use crate::config::{BenchConfig, DriverKind, EndpointKind, OnOff, RecordsKind};
+use crate::config::{BenchConfig, ConnectionsKind, DriverKind, EndpointKind, OnOff, RecordsKind};
 use crate::endpoint::Address;
 use crate::secure::SecureArgs;
 use crate::setup::{self, Setup};
@@ -95,12 +95,31 @@ pub(crate) struct ServeArgs {
     secure: SecureArgs,
 
     /// Queries in flight, each on a connection of its own; more wait [default: 256]
-    #[arg(long, short = 'c', visible_aliases = ["connections", "max-concurrency"],
-          help_heading = "Client", value_name = "N")]
+    #[arg(
+        long,
+        short = 'c',
+        visible_alias = "max-concurrency",
+        help_heading = "Client",
+        value_name = "N"
+    )]
     concurrency: Option<u32>,
     /// Deadline of a whole request, from when it has a place in flight [default: 600s]
     #[arg(long, help_heading = "Client", value_name = "SPAN")]
     timeout: Option<Span>,
+    /// What becomes of connections: reuse keeps them for other queries as long as the server does; with
+    /// per-request each query has its own [default: reuse]
+    #[arg(long, value_enum, help_heading = "Client")]
+    connections: Option<ConnectionsKind>,
+    /// How long a connection may take to be set up [default: what the request may take]
+    #[arg(long, help_heading = "Client", value_name = "SPAN")]
+    connect_timeout: Option<Span>,
+    /// How long the first token of a streamed answer may take, from submission [default: what the request
+    /// may take]
+    #[arg(long, help_heading = "Client", value_name = "SPAN")]
+    first_token_timeout: Option<Span>,
+    /// How long a stream may stand still after a content event [default: what the request may take]
+    #[arg(long, help_heading = "Client", value_name = "SPAN")]
+    event_timeout: Option<Span>,
     /// Shards: threads that drive load, a multiple of the cores [default: one per named core, else 1]
     #[arg(long, help_heading = "Client", value_name = "N")]
     shards: Option<u32>,
@@ -117,7 +136,7 @@ impl ServeArgs {
     /// is never sent, and neither is its model.
     fn config(&self, cores: Option<&str>) -> BenchConfig {
         self.secure.over(BenchConfig {
-            url: self.url.clone(),
+            url: self.url.iter().cloned().collect(),
             endpoint_type: self.endpoint_type,
             endpoint: self.endpoint.clone(),
             header: self.header.clone(),
@@ -125,6 +144,10 @@ impl ServeArgs {
             source_addresses: self.source_addresses.clone(),
             concurrency: Some(self.concurrency.unwrap_or(CONCURRENCY)),
             timeout: self.timeout,
+            connections: self.connections,
+            connect_timeout: self.connect_timeout,
+            first_token_timeout: self.first_token_timeout,
+            event_timeout: self.event_timeout,
             cores: cores.map(str::to_owned),
             shards: self.shards,
             driver: self.driver,

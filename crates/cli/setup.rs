@@ -3,8 +3,9 @@
 use std::process;
 use std::sync::Arc;
 
-use ridgeline_engine::{Connections, Limits, Load, MemoryLine, Plan, Record, Requests, Target};
-use ridgeline_engine::{Waits, id_prefix};
+use ridgeline_engine::{
+    Limits, Load, MemoryLine, Plan, Record, Requests, Target, Waits, id_prefix,
+};
 use ridgeline_metrics::verdict::VerdictLimits;
 use ridgeline_net::Peer;
 use ridgeline_wire::openai::EndpointType;
@@ -17,6 +18,7 @@ use crate::config::{BenchConfig, DriverKind, EndpointKind, OnOff, RecordsKind};
 use crate::endpoint::{Address, Endpoint};
 use crate::machine;
 use crate::part::{self, Part};
+use crate::patience;
 use crate::placement::Placement;
 use crate::prompts::{self, Prompts};
 use crate::room::Room;
@@ -52,6 +54,7 @@ pub(crate) fn check(config: &BenchConfig) -> Result<(), Complaint> {
     search::check(config)?;
     Shape::new(config, IN_FLIGHT_MAX)?;
     prompts::check(config)?;
+    patience::waits(config)?;
     limits(config)?;
     verdict(config)?;
     Ok(())
@@ -92,6 +95,7 @@ impl Setup {
             rx_timestamps,
             run_id,
             limits,
+            waits: patience::waits(&config)?,
             ..plan(&config, &shape, &placement, &endpoint, prompts.order)
         };
         let plan = part.of_plan(plan, &config);
@@ -103,22 +107,21 @@ impl Setup {
             prompts.bodies,
             plan.limits.send_inline_bytes,
         )
-        .with_input_tokens(prompts.input_tokens);
+        .with_templates(endpoint.templates())
+        .with_input_tokens(prompts.input_tokens)
+        .with_sessions(prompts.sessions);
         let mut notes = Vec::from_iter(fallback);
         notes.extend(scaled.into_iter().flatten());
         notes.extend(endpoint.notes.iter().cloned());
         notes.extend(prompts.notes.into_iter().chain(placement.notes()));
-        notes.extend(unrecorded(&config));
+        notes.extend(room.note(&plan).into_iter().chain(unrecorded(&config)));
         let summary = vec![
             ("target", target_words(&endpoint, &plan)),
-            ("load", shape.describe()),
+            ("load", shape.describe() + &patience::describe(&plan)),
             ("prompts", prompts.summary),
             match &config.workers {
                 Some(workers) => ("workers", part::workers_words(workers, &placement)),
-                None => (
-                    "client",
-                    client_words(&plan, backend, &placement, &memory) + &room.words(),
-                ),
+                None => ("client", client_words(&plan, &placement, &memory, &room)),
             },
         ];
         Ok(Self {
@@ -150,7 +153,7 @@ fn plan(
             peers: endpoint.peers.clone(),
             sources: config.source_addresses.clone(),
             tls: endpoint.tls.clone(),
-            spread: None,
+            spread: endpoint.spread.clone(),
         },
         endpoint: match config.endpoint_type.unwrap_or(EndpointKind::Chat) {
             EndpointKind::Chat => EndpointType::Chat,
@@ -163,7 +166,7 @@ fn plan(
         warmup_requests: config.warmup_requests.unwrap_or(0),
         timeout: shape.timeout,
         waits: Waits::default(),
-        connections: Connections::Reuse,
+        connections: patience::connections(config),
         drain_timeout: shape.drain_timeout,
         order,
         slos: config.slo.clone(),
@@ -261,9 +264,10 @@ fn memory(plan: &Plan, prompts: &Prompts) -> Result<Vec<MemoryLine>, Complaint> 
         what: "request bodies",
         bytes: prompts.bytes(),
     });
-    if plan.target.tls.is_some() {
+    if plan.target.is_secure() {
         lines.extend(sealed(plan, prompts));
     }
+    lines.extend(asked_for(plan));
     let needed = sum(&lines);
     match machine::memory_available() {
         Some(available) if needed > available => Err(Complaint::new(format!(
@@ -276,9 +280,26 @@ fn memory(plan: &Plan, prompts: &Prompts) -> Result<Vec<MemoryLine>, Complaint> 
     }
 }
 
+/// What several endpoints and limits on parts of a request take.
+fn asked_for(plan: &Plan) -> impl Iterator<Item = MemoryLine> {
+    let over = |of: &dyn Fn(u32) -> u64| plan.own_shards.clone().map(of).sum();
+    let timers = plan.waits.slot_bytes() as u64;
+    let lines = [
+        MemoryLine {
+            what: "endpoints",
+            bytes: over(&|k| plan.spread_bytes(k)),
+        },
+        MemoryLine {
+            what: "timeouts",
+            bytes: over(&|k| timers * u64::from(plan.slots_of(k))),
+        },
+    ];
+    lines.into_iter().filter(|line| line.bytes > 0)
+}
+
 /// What connections take that go through TLS.
 fn sealed(plan: &Plan, prompts: &Prompts) -> [MemoryLine; 2] {
-    let connections = |k| u64::from(plan.limits.connections(plan.slots_of(k)));
+    let connections = |k| u64::from(plan.connections_of(k));
     let connections: u64 = plan.own_shards.clone().map(connections).sum();
     let longest = prompts.bodies.iter().map(|body| body.len() as u64).max();
     [
@@ -316,6 +337,7 @@ pub(crate) fn bytes(count: u64) -> String {
 /// Writes what was decided into the configuration.
 fn note(config: &mut BenchConfig, shape: &Shape, plan: &Plan, endpoint: &Endpoint) {
     shape.note(config);
+    patience::note(config);
     prompts::note(config);
     config.model = Some(endpoint.model.clone());
     config.endpoint_type.get_or_insert(EndpointKind::Chat);
@@ -338,9 +360,14 @@ fn note(config: &mut BenchConfig, shape: &Shape, plan: &Plan, endpoint: &Endpoin
 }
 
 fn target_words(endpoint: &Endpoint, plan: &Plan) -> String {
-    let addresses = match endpoint.peers.len() {
-        1 => String::new(),
-        several => format!(" ({several} addresses)"),
+    let addresses = match (plan.target.endpoints(), endpoint.peers.len()) {
+        (1, 1) => String::new(),
+        (1, several) => format!(" ({several} addresses)"),
+        (several, addresses) => format!(
+            " and {} more ({addresses} addresses), {}",
+            several - 1,
+            endpoint.balance
+        ),
     };
     let how = if plan.streaming {
         "streamed"
@@ -353,22 +380,18 @@ fn target_words(endpoint: &Endpoint, plan: &Plan) -> String {
     )
 }
 
-fn client_words(
-    plan: &Plan,
-    backend: Backend,
-    placement: &Placement,
-    memory: &[MemoryLine],
-) -> String {
+fn client_words(plan: &Plan, placement: &Placement, memory: &[MemoryLine], room: &Room) -> String {
     let stamps = if plan.rx_timestamps {
         ", kernel stamps"
     } else {
         ""
     };
     format!(
-        "{}, {}{stamps}, {} of memory",
+        "{}, {}{stamps}, {} of memory{}",
         placement.describe(),
-        backend.name(),
-        bytes(sum(memory))
+        room.backend.name(),
+        bytes(sum(memory)),
+        room.words()
     )
 }
 

@@ -113,6 +113,14 @@ impl BaseUrl {
         format!("{}://{}", self.scheme.name(), self.host_field())
     }
 
+    /// What requests for `target` go to, in words.
+    pub(crate) fn words(&self, target: &str) -> String {
+        match &self.place {
+            Place::Unix(path) => format!("unix:{} {target}", path.display()),
+            Place::Tcp { .. } => format!("{}{target}", self.origin()),
+        }
+    }
+
     /// The value of the Host field.
     pub(crate) fn host_field(&self) -> String {
         match &self.place {

@@ -46,7 +46,8 @@ pub(super) fn gathers(config: &BenchConfig) -> bool {
 /// The effective configuration without what is the coordinator's alone.
 fn told(setup: &Setup) -> BenchConfig {
     let config = &setup.config;
-    let url = setup.endpoint.mock_url().or_else(|| config.url.clone());
+    let mock = setup.endpoint.mock_url().map(|url| vec![url]);
+    let url = mock.unwrap_or_else(|| config.url.clone());
     BenchConfig {
         url,
         mock: None,

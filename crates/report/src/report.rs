@@ -73,6 +73,9 @@ pub struct Report {
     pub error_examples: BTreeMap<String, String>,
     /// Finish reasons of the successes.
     pub finish_reasons: BTreeMap<String, u64>,
+    /// Of several endpoints what each did; else empty.
+    #[serde(default)]
+    pub endpoints: Vec<EndpointFigures>,
     /// Goodput; `None` without SLOs.
     pub goodput: Option<Goodput>,
     /// How the client fared.
@@ -80,6 +83,29 @@ pub struct Report {
     /// The folder that the report is in, where known. Not part of the file.
     #[serde(skip)]
     pub folder: Option<PathBuf>,
+}
+
+/// What one of several endpoints did to the requests of the measured phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndpointFigures {
+    /// The URL that requests went to.
+    pub url: String,
+    /// Requests that are over.
+    pub requests: u64,
+    /// Those that succeeded.
+    pub completed: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that were given up.
+    pub cancelled: u64,
+    /// Second sends.
+    pub retried: u64,
+    /// Failures by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// See [`Metric::Latency`].
+    pub latency_ns: Option<Summary>,
+    /// See [`Metric::Ttft`].
+    pub ttft_ns: Option<Summary>,
 }
 
 /// A build of this program.
@@ -169,8 +195,11 @@ pub struct LoadFigures {
     pub completed: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Requests given up: by the drain deadline or the user.
+    /// Requests given up: by the drain deadline, the user or the plan.
     pub cancelled: u64,
+    /// Those of them that the plan had given up (`--cancel-rate`).
+    #[serde(default)]
+    pub given_up: u64,
     /// Requests due that were not sent before the end.
     pub never_sent: u64,
     /// Second sends, after a reused idle connection was found closed.

@@ -248,6 +248,7 @@ pub(crate) fn context(plan: &Plan) -> Context<'_> {
         plan,
         config: serde_json::json!({"url": "http://127.0.0.1:8000", "model": "mock"}),
         url: "http://127.0.0.1:8000/v1/chat/completions".to_owned(),
+        endpoints: Vec::new(),
         model: "mock".to_owned(),
         environment: Environment {
             driver: "uring".to_owned(),

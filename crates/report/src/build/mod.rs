@@ -1,3 +1,4 @@
+mod endpoints;
 mod notes;
 mod stages;
 mod watched;
@@ -31,6 +32,8 @@ pub struct Context<'a> {
     pub config: serde_json::Value,
     /// The URL that requests went to.
     pub url: String,
+    /// Where there are several endpoints, each one's URL, in their order; else empty.
+    pub endpoints: Vec<String>,
     /// The model.
     pub model: String,
     /// The machine; its `driver` is the one that was used.
@@ -95,6 +98,7 @@ impl Report {
             errors: collector.errors().to_map(),
             error_examples: examples(context.written),
             finish_reasons: collector.finish_reasons().to_map(),
+            endpoints: endpoints::endpoints(collector, &context.endpoints),
             goodput: collector.goodput(),
             harness: harness(run, context),
             folder: None,
@@ -131,7 +135,7 @@ fn target(context: &Context<'_>) -> TargetFigures {
         }
         .to_owned(),
         streaming: context.plan.streaming,
-        certificate_checked: context.plan.target.tls.as_ref().map(|tls| tls.is_checked()),
+        certificate_checked: context.plan.target.is_checked(),
     }
 }
 
@@ -172,6 +176,7 @@ fn load(run: &RunResult, plan: &Plan) -> LoadFigures {
         completed: counts.completed,
         failed: counts.failed,
         cancelled: counts.cancelled,
+        given_up: counts.given_up,
         never_sent: run.never_sent,
         retried: counts.retried,
         concurrency: concurrency.map(u64::from),

@@ -27,7 +27,7 @@ const KEYS: &[(&str, &str)] = &[
         "schema ridgeline environment plan target started_unix_ns interrupted exit_code percentiles \
          verdict load throughput latency_ns latency_from_schedule_ns ttft_ns ttft_from_schedule_ns \
          ttfo_ns tpot_ns itl_ns icl_ns connect_ns tls_ns tokens errors error_examples finish_reasons \
-         goodput harness stages",
+         endpoints goodput harness stages",
     ),
     ("/ridgeline", "version revision"),
     (
@@ -51,7 +51,7 @@ const KEYS: &[(&str, &str)] = &[
     (
         "/load",
         "kind arrival_pattern requested_rate scheduled_rate achieved_rate issued completed failed \
-         cancelled never_sent retried concurrency effective_concurrency peak_concurrency \
+         cancelled given_up never_sent retried concurrency effective_concurrency peak_concurrency \
          duration_ns schedule_lag_ns pool_wait_ns cap_wait_ns warmup littles_law latency_growth",
     ),
     (

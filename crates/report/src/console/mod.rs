@@ -1,6 +1,7 @@
 //! The report as a person reads it: the verdict first, then the load, the table of latencies, and
 //! what else there is to know, a line each.
 
+mod endpoints;
 mod machine;
 mod stages;
 mod table;
@@ -48,6 +49,7 @@ pub fn render(report: &Report, width: usize, colour: bool) -> String {
     page.out.push('\n');
     rates(&mut page, report);
     errors(&mut page, report);
+    endpoints::endpoints(&mut page, &report.endpoints);
     goodput(&mut page, report);
     client(&mut page, report);
     workers::workers(&mut page, &report.harness.workers);
@@ -178,8 +180,9 @@ fn load(page: &mut Page, report: &Report) {
     for (number, what) in [
         (load.failed, "failed"),
         (load.cancelled, "cancelled"),
+        (load.given_up, "of them as planned"),
         (load.never_sent, "never sent"),
-        (load.retried, "sent twice"),
+        (load.retried, "retries"),
     ] {
         let always = what == "failed" || what == "cancelled";
         if always || number > 0 {
