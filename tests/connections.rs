@@ -142,6 +142,12 @@ fn a_socket_in_the_file_system_and_ipv6_are_endpoints() {
 
 #[test]
 fn several_endpoints_share_the_requests_and_are_told_apart() {
+    // Two shards of this process, or one of each of two workers: it is one order of requests.
+    several_endpoints(["--shards", "2"]);
+    several_endpoints(["--workers", "2"]);
+}
+
+fn several_endpoints(client: [&str; 2]) {
     let mocks = [
         Mock::start(&["--mode", "instant"]),
         Mock::start(&["--mode", "instant"]),
@@ -150,7 +156,8 @@ fn several_endpoints_share_the_requests_and_are_told_apart() {
     let output = folder.path().join("out");
     let mut arguments = vec!["bench", "--url", &mocks[0].url, "--url", &mocks[1].url];
     arguments.extend(["--balance", "weights=3,1", "--model", "m", "--prompt", "Hi"]);
-    arguments.extend(["--request-count", "40", "--shards", "2"]);
+    arguments.extend(["--request-count", "40"]);
+    arguments.extend(client);
     arguments.extend(["--output-dir", output.to_str().unwrap()]);
     let exit = program::run(&arguments);
     assert_eq!(exit.code, Some(0), "{}", exit.said);

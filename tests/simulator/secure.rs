@@ -2,15 +2,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ridgeline_clock::Nanos;
-use ridgeline_engine::{Outcome, Plan, Record};
+use ridgeline_engine::{Balance, Outcome, Plan, Record, Spread};
 use ridgeline_metrics::Metric;
-use ridgeline_net::sim::{Actions, Ended, SimConfig, SimPeer};
+use ridgeline_net::Peer as Place;
+use ridgeline_net::sim::{Actions, Ended, SimConfig, SimNet, SimPeer};
 use ridgeline_tls::{
     Client, ClientOptions, Identity, Scratch, Server, ServerOptions, Session, Trust,
 };
 use ridgeline_wire::exchange::ErrorKind;
 
-use crate::world::{Endpoint, MS, closed, constant, plan, request_length, run, run_on};
+use crate::world::{Endpoint, MS, World, closed, constant, plan, request_length, run, run_on};
 
 /// From one end of the network to the other and back.
 const ROUND_TRIP: Nanos = Nanos::from_micros(20);
@@ -284,6 +285,72 @@ fn a_certificate_that_is_not_trusted_is_an_error_of_its_own() {
     let anyone = Arc::new(Client::new("10.0.0.1", options).unwrap());
     let out = run(through(&anyone, plan(closed(2), 6)), endpoint);
     assert_eq!(out.counts().completed, 6);
+}
+
+/// Takes connections, and says nothing on them.
+#[derive(Debug)]
+struct Mute;
+
+impl SimPeer for Mute {
+    fn on_bytes(&mut self, _: u32, _: &[u8], _: &mut Actions) {}
+}
+
+#[test]
+fn limits_on_parts_of_a_request_hold_behind_tls() {
+    let (server, client) = pair("10.0.0.1");
+    let mut plan = through(&client, plan(closed(2), 6));
+    plan.waits.connect = Some(MS * 50);
+    plan.waits.first_token = Some(MS * 3);
+    // A handshake is a part of setting a connection up.
+    let out = run(plan.clone(), Mute);
+    kinds(&out.records, ErrorKind::ConnectTimeout);
+    for record in &out.records {
+        let t = &record.timeline;
+        assert_eq!(t.done.unwrap() - t.started, MS * 50);
+    }
+    let out = run(plan.clone(), Secured::new(server.clone(), Ending::Whole));
+    kinds(&out.records, ErrorKind::FirstTokenTimeout);
+    for record in &out.records {
+        let t = &record.timeline;
+        assert_eq!(t.done.unwrap() - t.submitted.unwrap(), MS * 3);
+    }
+    plan.waits.first_token = Some(MS * 6);
+    let out = run(plan, Secured::new(server, Ending::Whole));
+    assert_eq!(out.counts().completed, 6);
+}
+
+#[test]
+fn each_of_several_endpoints_is_secured_by_its_own_name() {
+    let (server, client) = pair("10.0.1.0");
+    let named = |name| Some(Arc::new(client.named(name).unwrap()));
+    let places: Vec<Place> = (0..3_u8)
+        .map(|n| Place::Tcp(([10, 0, 1, n], 8000).into()))
+        .collect();
+    let net = SimNet::new(SimConfig::default());
+    let secured = || Secured::new(server.clone(), Ending::Whole);
+    net.listen(&places[0], secured()).unwrap();
+    net.listen(&places[1], Endpoint::new(MS * 5, MS, 8))
+        .unwrap();
+    net.listen(&places[2], secured()).unwrap();
+    let mut plan = plan(closed(3), 30);
+    plan.target.peers = places;
+    plan.target.spread = Some(Spread {
+        endpoints: vec![0..1, 1..2, 2..3],
+        tls: vec![named("10.0.1.0"), None, named("10.0.1.2")],
+        balance: Balance::InTurn(vec![1; 3]),
+    });
+    let out = World::new(net, plan).run();
+    for record in &out.records {
+        // The third one's certificate is that of the first.
+        let expected = match record.index % 3 {
+            2 => Outcome::Error(ErrorKind::Certificate),
+            _ => Outcome::Ok,
+        };
+        assert_eq!(record.outcome, expected, "{}", record.index);
+        assert!(record.secured.is_none() || record.index % 3 == 0);
+    }
+    assert!(out.records.iter().any(|record| record.secured.is_some()));
+    assert_eq!((out.counts().completed, out.counts().failed), (20, 10));
 }
 
 #[test]
