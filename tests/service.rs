@@ -299,6 +299,30 @@ fn results_agree_with_the_mock_servers_truth() {
 }
 
 /// Every result agrees with what the server says that it did: the first 30 are streams.
+#[test]
+fn queries_are_dealt_out_to_several_endpoints() {
+    let server = || Mock::start(&["--mode", "instant"]);
+    let (first, second) = (server(), server());
+    let flags = ["--url", &second.url, "--balance", "weights=3,1"];
+    let worker = Worker::start(&first.url, &flags);
+    let mut client = worker.client();
+    let body = body(true, 2);
+    let queries: Vec<_> = (0..40).map(|id| query(id, &body)).collect();
+    client.send_queries(&queries);
+    client.results(40);
+    client.send(&end_message());
+    client.until("the end", |got| got.ended.is_some());
+    assert_eq!(client.got.ended.unwrap().ok, 40);
+    worker.end();
+    for (server, served) in [
+        (first, "served 30 requests"),
+        (second, "served 10 requests"),
+    ] {
+        let said = server.stop();
+        assert!(said.contains(served), "{said}");
+    }
+}
+
 fn join(got: &Got, truth: &Path) {
     let text = fs::read_to_string(truth).unwrap();
     let mut lines = text

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ridgeline_engine::Spread;
 use ridgeline_mock_server::{Placement, Running, ServerConfig};
 use ridgeline_net::Peer;
-use ridgeline_service::HeadOptions;
+use ridgeline_service::{HeadOptions, Origin};
 use ridgeline_tls::Client;
 use ridgeline_wire::http1::{Method, RequestOptions, RequestTemplate};
 use ridgeline_wire::openai::EndpointType;
@@ -249,12 +249,16 @@ impl Address {
     pub(crate) fn heads(&self, config: &BenchConfig, id_prefix: &str) -> Option<HeadOptions> {
         let base = self.base.as_ref()?;
         let kind = config.endpoint_type.unwrap_or(EndpointKind::Chat);
-        Some(HeadOptions {
+        let origin = |base: &BaseUrl| Origin {
             host: base.host_field(),
+            target: base.target(kind, config.endpoint.as_deref()),
+        };
+        let others = self.others.iter().map(|(base, _)| base);
+        Some(HeadOptions {
+            origins: std::iter::once(base).chain(others).map(origin).collect(),
             api_key: self.api_key.clone(),
             headers: self.headers.clone(),
             id_prefix: id_prefix.to_owned(),
-            target: base.target(kind, config.endpoint.as_deref()),
             endpoint: match kind {
                 EndpointKind::Chat => EndpointType::Chat,
                 EndpointKind::Completions => EndpointType::Completions,

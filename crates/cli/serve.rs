@@ -9,6 +9,7 @@ use ridgeline_engine::{Control, Plan, id_prefix};
 use ridgeline_service::{Limits, Options, Served, Service};
 
 use crate::backend::{Ends, Engine};
+use crate::balance::Balance;
 use crate::bounds::Bounds;
 use crate::complaint::Complaint;
 use crate::config::{BenchConfig, ConnectionsKind, DriverKind, EndpointKind, OnOff, RecordsKind};
@@ -58,14 +59,19 @@ pub(crate) struct ServeArgs {
         default_value = "30s"
     )]
     drain_timeout: Span,
-    /// Base URL of the endpoint, as http://127.0.0.1:8000, https://HOST, or unix:PATH
+    /// Base URL of the endpoint, as http://127.0.0.1:8000, https://HOST, or unix:PATH; several are given by as
+    /// many --url, and do the same
     #[arg(
         long,
         short = 'u',
         help_heading = "Endpoint",
         required_unless_present = "listen"
     )]
-    url: Option<String>,
+    url: Vec<String>,
+    /// How queries are dealt out to several endpoints: round-robin (by their ids), least-in-flight, or
+    /// weights=3,1 [default: round-robin]
+    #[arg(long, help_heading = "Endpoint", value_name = "HOW")]
+    balance: Option<Balance>,
     /// How answers are read whose path does not tell [default: chat]
     #[arg(long, value_enum, help_heading = "Endpoint")]
     endpoint_type: Option<EndpointKind>,
@@ -136,7 +142,8 @@ impl ServeArgs {
     /// is never sent, and neither is its model.
     fn config(&self, cores: Option<&str>) -> BenchConfig {
         self.secure.over(BenchConfig {
-            url: self.url.iter().cloned().collect(),
+            url: self.url.clone(),
+            balance: self.balance.clone(),
             endpoint_type: self.endpoint_type,
             endpoint: self.endpoint.clone(),
             header: self.header.clone(),

@@ -29,7 +29,7 @@ fn query(id: u64, due: Nanos) -> Query {
     Query {
         id,
         due,
-        head: Arc::new(head.unwrap()),
+        heads: Arc::new([head.unwrap()]),
         body: Bytes::from(format!(r#"{{"model":"m","n":{id}}}"#)),
         asked: Asked {
             endpoint: EndpointType::Chat,

@@ -29,8 +29,8 @@ pub struct Query {
     /// When it should start, on the machine's monotonic clock. A time that has passed means at once;
     /// the record shows how late that was.
     pub due: Nanos,
-    /// What it begins with.
-    pub head: Arc<RequestTemplate>,
+    /// What it begins with, by the endpoint that it goes to: one for each of [`crate::Target::endpoints`].
+    pub heads: Arc<[RequestTemplate]>,
     /// The rest of it.
     pub body: Bytes,
     /// What the answer will look like, and whether its text is kept.
@@ -235,12 +235,19 @@ impl Feed {
         Some(asked)
     }
 
-    /// Writes the request of a slot over `head` and returns what follows it.
-    pub(crate) fn write(&self, slot: u32, head: &mut Vec<u8>, inline_bytes: usize) -> Bytes {
+    /// Writes the request of a slot, which goes to an endpoint, over `head` and returns what follows it.
+    pub(crate) fn write(
+        &self,
+        slot: u32,
+        endpoint: u16,
+        head: &mut Vec<u8>,
+        inline_bytes: usize,
+    ) -> Bytes {
         let Some(query) = &self.taken[slot as usize] else {
             return Bytes::new();
         };
-        write_request(&query.head, query.id, &query.body, inline_bytes, head)
+        let template = &query.heads[usize::from(endpoint)];
+        write_request(template, query.id, &query.body, inline_bytes, head)
     }
 
     /// A first token has come.
@@ -400,7 +407,7 @@ mod tests {
         Query {
             id,
             due: Nanos(due),
-            head: Arc::new(head.unwrap()),
+            heads: Arc::new([head.unwrap()]),
             body: Bytes::new(),
             asked: Asked {
                 endpoint: EndpointType::Chat,

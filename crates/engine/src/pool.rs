@@ -118,7 +118,7 @@ impl Shard {
             let mut head = take_head(&mut self.heads, &self.plan.limits);
             let body = match self.state.source.feed() {
                 None => self.requests.write(&mut head, slot),
-                Some(feed) => feed.write(slot_index, &mut head, inline_bytes),
+                Some(feed) => feed.write(slot_index, slot.endpoint, &mut head, inline_bytes),
             };
             commands.send(connection.token(connection_index), head, body);
         }

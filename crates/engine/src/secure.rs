@@ -61,7 +61,7 @@ impl Shard {
         let inline_bytes = self.plan.limits.send_inline_bytes;
         let body = match self.state.source.feed() {
             None => self.requests.write(&mut plain, slot),
-            Some(feed) => feed.write(slot_index, &mut plain, inline_bytes),
+            Some(feed) => feed.write(slot_index, slot.endpoint, &mut plain, inline_bytes),
         };
         let is_small = plain.len() + body.len() <= TOGETHER_BYTES_MAX;
         let rest: &[u8] = if is_small { &[] } else { &body };

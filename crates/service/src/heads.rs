@@ -8,26 +8,32 @@ use crate::protocol::{Code, Trouble};
 /// What all requests begin with, but for their path and what they accept.
 #[derive(Clone)]
 pub struct HeadOptions {
-    /// The value of the Host field.
-    pub host: String,
+    /// Where requests go, by endpoint. At least one.
+    pub origins: Vec<Origin>,
     /// Sent as a bearer token.
     pub api_key: Option<String>,
     /// More fields.
     pub headers: Vec<(String, String)>,
     /// Precedes the number in the `X-Request-Id`.
     pub id_prefix: String,
-    /// The path of a query that names none.
-    pub target: String,
     /// How answers are read whose path does not tell.
     pub endpoint: EndpointType,
+}
+
+/// One of several endpoints that do the same.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The value of the Host field.
+    pub host: String,
+    /// The path of a query that names none.
+    pub target: String,
 }
 
 impl std::fmt::Debug for HeadOptions {
     /// Without the values that may be secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HeadOptions")
-            .field("host", &self.host)
-            .field("target", &self.target)
+            .field("origins", &self.origins)
             .finish_non_exhaustive()
     }
 }
@@ -45,7 +51,8 @@ pub(crate) struct Heads {
 /// What a request begins with, and how its answer is read.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
-    pub(crate) template: Arc<RequestTemplate>,
+    /// By endpoint.
+    pub(crate) templates: Arc<[RequestTemplate]>,
     pub(crate) endpoint: EndpointType,
 }
 
@@ -56,7 +63,7 @@ impl Heads {
     /// For queries of at most `count_max` different paths.
     pub(crate) fn new(options: HeadOptions, count_max: usize) -> Result<Self, TemplateError> {
         Ok(Self {
-            own: make(&options, &options.target)?,
+            own: make(&options, None)?,
             options,
             others: Vec::new(),
             count_max,
@@ -83,59 +90,75 @@ impl Heads {
             );
             return Err(Trouble::new(Code::Endpoint, text));
         }
-        let heads = make(&self.options, path)
+        let heads = make(&self.options, Some(path))
             .map_err(|error| Trouble::new(Code::Endpoint, error.to_string()))?;
         self.others.push((path.into(), heads));
         Ok(self.others.len() - 1)
     }
 }
 
-fn make(options: &HeadOptions, path: &str) -> Result<[Head; 2], TemplateError> {
-    let without_query = path.split('?').next().unwrap_or(path);
-    let endpoint = if without_query.ends_with("/chat/completions") {
-        EndpointType::Chat
-    } else if without_query.ends_with("/completions") {
-        EndpointType::Completions
-    } else {
-        options.endpoint
-    };
+/// The heads of queries that name a path, or of those that name none.
+fn make(options: &HeadOptions, path: Option<&str>) -> Result<[Head; 2], TemplateError> {
+    let own = options.origins.first().map(|origin| origin.target.as_str());
+    let endpoint = kind(options, path.or(own).unwrap_or_default());
     let head = |accept| {
-        let template = RequestTemplate::new(&RequestOptions {
-            method: Method::Post,
-            target: path,
-            host: &options.host,
-            accept,
-            api_key: options.api_key.as_deref(),
-            id_prefix: &options.id_prefix,
-            headers: &options.headers,
-        })?;
+        let template = |origin: &Origin| {
+            RequestTemplate::new(&RequestOptions {
+                method: Method::Post,
+                target: path.unwrap_or(&origin.target),
+                host: &origin.host,
+                accept,
+                api_key: options.api_key.as_deref(),
+                id_prefix: &options.id_prefix,
+                headers: &options.headers,
+            })
+        };
+        let templates: Result<_, TemplateError> = options.origins.iter().map(template).collect();
         Ok::<_, TemplateError>(Head {
-            template: Arc::new(template),
+            templates: templates?,
             endpoint,
         })
     };
     Ok([head("application/json")?, head("text/event-stream")?])
 }
 
+/// How answers are read to requests for a path.
+fn kind(options: &HeadOptions, path: &str) -> EndpointType {
+    let without_query = path.split('?').next().unwrap_or(path);
+    if without_query.ends_with("/chat/completions") {
+        EndpointType::Chat
+    } else if without_query.ends_with("/completions") {
+        EndpointType::Completions
+    } else {
+        options.endpoint
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn origin(host: &str) -> Origin {
+        Origin {
+            host: host.to_owned(),
+            target: format!("/{host}/v1/chat/completions"),
+        }
+    }
+
     fn heads() -> Heads {
         let options = HeadOptions {
-            host: "h".into(),
+            origins: ["h", "g"].map(origin).into(),
             api_key: None,
             headers: Vec::new(),
             id_prefix: "rl-".into(),
-            target: "/v1/chat/completions".into(),
             endpoint: EndpointType::Chat,
         };
         Heads::new(options, 2).unwrap()
     }
 
-    fn line(head: &Head) -> String {
+    fn line(head: &Head, endpoint: usize) -> String {
         let mut bytes = Vec::new();
-        head.template.write_head(1, 2, &mut bytes);
+        head.templates[endpoint].write_head(1, 2, &mut bytes);
         String::from_utf8(bytes).unwrap()
     }
 
@@ -143,13 +166,15 @@ mod tests {
     fn a_path_is_made_once_and_says_how_its_answers_are_read() {
         let mut heads = heads();
         let own = heads.get(None, true).unwrap();
-        assert!(line(own).starts_with("POST /v1/chat/completions HTTP/1.1"));
-        assert!(line(own).contains("text/event-stream"));
+        assert!(line(own, 0).starts_with("POST /h/v1/chat/completions HTTP/1.1"));
+        assert!(line(own, 0).contains("text/event-stream"));
+        assert!(line(own, 1).starts_with("POST /g/v1/chat/completions HTTP/1.1"));
+        assert!(line(own, 1).contains("Host: g\r\n"));
         let other = heads.get(Some("/v1/completions"), false).unwrap().clone();
         assert_eq!(other.endpoint, EndpointType::Completions);
-        assert!(line(&other).contains("Accept: application/json"));
+        assert!(line(&other, 1).contains("Accept: application/json"));
         let again = heads.get(Some("/v1/completions"), false).unwrap();
-        assert!(Arc::ptr_eq(&other.template, &again.template));
+        assert!(Arc::ptr_eq(&other.templates, &again.templates));
         let own_kind = heads.get(Some("/generate?x=/completions"), true).unwrap();
         assert_eq!(own_kind.endpoint, EndpointType::Chat);
         for wrong in ["/third", "no slash", ""] {

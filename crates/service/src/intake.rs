@@ -174,7 +174,7 @@ impl<C: Clock> Intake<C> {
             let query = Query {
                 id: query.id,
                 due: query.due,
-                head: query.head.template,
+                heads: query.head.templates,
                 body: bodies.slice(query.body),
                 asked: Asked {
                     endpoint: query.head.endpoint,

@@ -40,7 +40,7 @@ mod templates;
 #[cfg(test)]
 mod tests;
 
-pub use heads::HeadOptions;
+pub use heads::{HeadOptions, Origin};
 pub use limits::Limits;
 pub use serve::{Options, Served, Service, Stop};
 

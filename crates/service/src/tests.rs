@@ -18,7 +18,7 @@ use ridgeline_wire::http1::{Method, RequestOptions, RequestTemplate};
 use ridgeline_wire::openai::EndpointType;
 use ridgeline_workload::Order;
 
-use crate::heads::{HeadOptions, Heads};
+use crate::heads::{HeadOptions, Heads, Origin};
 use crate::intake::Intake;
 use crate::outbox::{Outbox, Readers};
 use crate::protocol::{
@@ -199,11 +199,13 @@ impl World {
         shard.begin_fed(START, feed);
         let shared = Arc::new(Shared::new(limits));
         let heads = HeadOptions {
-            host: "h".into(),
+            origins: vec![Origin {
+                host: "h".into(),
+                target: "/v1/chat/completions".into(),
+            }],
             api_key: None,
             headers: Vec::new(),
             id_prefix: "rl-".into(),
-            target: "/v1/chat/completions".into(),
             endpoint: EndpointType::Chat,
         };
         let heads = Heads::new(heads, limits.endpoints_max).unwrap();
