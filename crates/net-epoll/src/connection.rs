@@ -8,7 +8,7 @@ use bytes::Bytes;
 use ridgeline_clock::Nanos;
 use ridgeline_net::{Closed, Token};
 
-use crate::socket::{Stream, cause};
+use crate::socket::Stream;
 
 /// Sends that go out with one `writev`.
 const SENDS_MAX: usize = 16;
@@ -164,7 +164,7 @@ impl Connection {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
-                Err(error) => self.break_off(cause(&error)),
+                Err(error) => self.break_off(Closed::of(&error)),
             }
         }
         total

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use ridgeline_clock::Nanos;
-use ridgeline_net::{Closed, Peer};
+use ridgeline_net::Peer;
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
@@ -200,56 +200,9 @@ impl Drop for Listener {
     }
 }
 
-/// What an error means for the connection.
-pub(crate) fn cause(error: &io::Error) -> Closed {
-    let Some(errno) = Errno::from_io_error(error) else {
-        // mio and std make errors of their own only for addresses they cannot express.
-        return Closed::Unreachable;
-    };
-    match errno {
-        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Closed::PeerReset,
-        Errno::CONNREFUSED | Errno::NOENT => Closed::Refused,
-        Errno::TIMEDOUT => Closed::TimedOut,
-        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::NETDOWN | Errno::HOSTDOWN => {
-            Closed::Unreachable
-        }
-        Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Closed::NoPorts,
-        _ if is_exhaustion(errno) => Closed::NoResources,
-        other => Closed::Os(other.raw_os_error()),
-    }
-}
-
-/// No free descriptor or kernel memory.
-pub(crate) fn is_exhaustion(errno: Errno) -> bool {
-    matches!(
-        errno,
-        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_errno_has_one_meaning() {
-        for (errno, expected) in [
-            (Errno::CONNRESET, Closed::PeerReset),
-            (Errno::PIPE, Closed::PeerReset),
-            (Errno::CONNREFUSED, Closed::Refused),
-            (Errno::NOENT, Closed::Refused),
-            (Errno::TIMEDOUT, Closed::TimedOut),
-            (Errno::HOSTUNREACH, Closed::Unreachable),
-            (Errno::NETUNREACH, Closed::Unreachable),
-            (Errno::ADDRNOTAVAIL, Closed::NoPorts),
-            (Errno::ADDRINUSE, Closed::NoPorts),
-            (Errno::MFILE, Closed::NoResources),
-            (Errno::NOBUFS, Closed::NoResources),
-            (Errno::ACCESS, Closed::Os(13)),
-        ] {
-            assert_eq!(cause(&errno.into()), expected, "{errno:?}");
-        }
-    }
 
     #[test]
     fn a_path_too_long_for_a_socket_is_an_error() {

@@ -54,6 +54,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod cause;
 pub mod conformance;
 mod descriptors;
 mod driver;

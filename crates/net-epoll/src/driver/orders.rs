@@ -8,7 +8,7 @@ use ridgeline_net::{Close, Closed, Command, Peer, Sink, Token};
 
 use super::{EpollDriver, LISTENER_FIRST, Slot, name};
 use crate::connection::{Connection, Finish, Sending};
-use crate::socket::{Stream, cause};
+use crate::socket::Stream;
 
 /// Reads of what nobody wants any more, so that the close is a FIN and not a reset.
 const DRAIN_MAX: u32 = 16;
@@ -63,7 +63,7 @@ impl EpollDriver {
                 .poll
                 .registry()
                 .register(stream.source(), name, interest);
-            connection.dead = watched.err().map(|error| cause(&error));
+            connection.dead = watched.err().map(|error| Closed::of(&error));
         }
         let over = connection.dead.is_some();
         connection.queue = mem::take(&mut slot.queue);
@@ -76,7 +76,7 @@ impl EpollDriver {
     fn open(&mut self, token: Token, peer: &Peer, source: Option<IpAddr>) {
         let connection = match Stream::connect(peer, source) {
             Ok(stream) => Connection::new(token, stream, false),
-            Err(error) => Connection::failed(token, Some(cause(&error))),
+            Err(error) => Connection::failed(token, Some(Closed::of(&error))),
         };
         self.insert(connection);
     }

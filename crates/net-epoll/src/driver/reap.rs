@@ -7,7 +7,6 @@ use ridgeline_net::{Closed, Sink, Token};
 
 use super::{EpollDriver, LISTENER_FIRST, WAKER, parts};
 use crate::connection::Connection;
-use crate::socket::{cause, is_exhaustion};
 
 /// Reads of one connection before the next one has its turn.
 const READS_MAX: u32 = 4;
@@ -101,8 +100,7 @@ impl EpollDriver {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => listening.ready = false,
                 Err(error) => {
-                    let errno = rustix::io::Errno::from_io_error(&error);
-                    if errno.is_some_and(is_exhaustion) {
+                    if Closed::of(&error) == Closed::NoResources {
                         listening.ready = false;
                         listening.starved = true;
                     }
@@ -132,7 +130,7 @@ impl EpollDriver {
                 1
             }
             Err(error) => {
-                self.die(index, cause(&error));
+                self.die(index, Closed::of(&error));
                 0
             }
         }
@@ -153,7 +151,7 @@ impl EpollDriver {
             if connection.ending
                 && let Ok(Some(error)) = stream.take_error()
             {
-                connection.dead = Some(cause(&error));
+                connection.dead = Some(Closed::of(&error));
             }
             return 0;
         }
@@ -199,7 +197,7 @@ impl EpollDriver {
                 }
                 Err(error) => {
                     connection.readable = false;
-                    connection.dead = Some(connection.broken.unwrap_or_else(|| cause(&error)));
+                    connection.dead = Some(connection.broken.unwrap_or_else(|| Closed::of(&error)));
                 }
             }
         }
