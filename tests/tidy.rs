@@ -22,6 +22,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("transport", &["clock", "net"]),
     ("net-uring", &["clock", "net"]),
     ("net-epoll", &["clock", "net"]),
+    ("net-tasks", &["clock", "net"]),
+    ("net-monoio", &["clock", "net", "net-tasks"]),
+    ("net-glommio", &["clock", "net", "net-tasks"]),
     ("transport-zmq", &["clock", "net", "transport"]),
     (
         "engine",

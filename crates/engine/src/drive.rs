@@ -19,8 +19,8 @@ pub struct Pace {
     pub gather_max: Nanos,
 }
 
-/// Runs a shard on a driver until its phase is done. A runtime that owns its loop replaces this
-/// function and nothing else.
+/// Runs a shard on a driver until its phase is done. A runtime that owns its loop is owned by its driver, and is
+/// run from turn to turn.
 ///
 /// # Errors
 /// When the driver can't go on.
