@@ -417,7 +417,8 @@ pub(crate) struct BenchConfig {
     #[arg(long, help_heading = "Client", value_name = "SPAN")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) join_timeout: Option<Span>,
-    /// How sockets are driven; auto: uring where the kernel allows it, else epoll [default: auto]
+    /// How sockets are driven; auto: uring where the kernel allows it, else epoll; monoio and glommio, in builds
+    /// that have them, are for comparison [default: auto]
     #[arg(long, value_enum, help_heading = "Client")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) driver: Option<DriverKind>,
@@ -552,7 +553,7 @@ choices!(
 );
 choices!(
     /// How sockets are driven.
-    DriverKind { Auto, Uring, Epoll }
+    DriverKind { Auto, Uring, Epoll, Monoio, Glommio }
 );
 /// What becomes of a connection when its request is over.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, ValueEnum)]

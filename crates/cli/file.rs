@@ -203,7 +203,7 @@ mod tests {
             ),
             (
                 "driver: fast\n",
-                "line 1: `fast` is not one of auto, uring, epoll",
+                "line 1: `fast` is not one of auto, uring, epoll, monoio, glommio",
             ),
         ] {
             assert_eq!(parse(yaml).unwrap_err(), message);

@@ -35,7 +35,8 @@ pub(crate) fn command(args: &RidgelinePipeArgs) -> Result<u8, Complaint> {
             args,
             UringDriver::new(UringConfig::for_messages(CONNECTIONS))?,
         ),
-        Backend::Epoll => {
+        // For comparison there is `bench`.
+        _ => {
             let config = EpollConfig {
                 connections_max: CONNECTIONS,
                 ..EpollConfig::default()

@@ -116,6 +116,7 @@ fn measure(args: &RunArgs) -> Result<u8, Complaint> {
     let context = Context {
         quick: args.quick,
         ridgeline: std::env::current_exe()?,
+        drivers: Backend::usable(),
         server_core: cores.server,
         client_core: cores.client,
         run_length: None,

@@ -20,7 +20,7 @@ pub(crate) struct Room {
     ports: Option<u64>,
     /// Why so many.
     ports_of: String,
-    /// Connections of one shard, or of all on epoll, by descriptors.
+    /// Connections of one shard, or of all where they have the process's descriptors.
     descriptors: u64,
     pub(crate) backend: Backend,
     shards: u32,
@@ -37,8 +37,8 @@ impl Room {
     ) -> Self {
         let (range, peers) = (machine::ports(), &endpoint.peers);
         let sources = config.source_addresses.len();
-        // Epoll binds a source before the destination is known: one range for all of them.
-        let peers_counted = if backend == Backend::Epoll && sources > 0 {
+        // Other drivers bind a source before the destination is known: one range for all of them.
+        let peers_counted = if backend != Backend::Uring && sources > 0 {
             1
         } else {
             peers.len()
@@ -60,7 +60,7 @@ impl Room {
 
     /// Whether all shards take descriptors from one table.
     fn is_shared(&self) -> bool {
-        self.backend == Backend::Epoll
+        self.backend != Backend::Uring
     }
 
     /// The budget of ports, after other words: `, 28232 local ports`.

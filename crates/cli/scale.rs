@@ -27,7 +27,7 @@ pub(crate) fn shards(
     backend: Backend,
     placement: &mut Placement,
 ) -> Result<Option<String>, Complaint> {
-    // On epoll all shards share one table.
+    // On other drivers all shards share one table.
     let (Some(asked), None, Backend::Uring) = (asked, config.shards, backend) else {
         return Ok(None);
     };

@@ -90,7 +90,7 @@ impl Setup {
         let shape = Shape::new(&config, room.in_flight(IN_FLIGHT_MAX))?;
         let prompts = Prompts::new(&config, &endpoint.model)?;
         let limits = sized(&config, &room, placement.shards / places)?;
-        let rx_timestamps = stamps(&config, &endpoint.peers)?;
+        let rx_timestamps = stamps(&config, backend, &endpoint.peers)?;
         let plan = Plan {
             rx_timestamps,
             run_id,
@@ -100,7 +100,7 @@ impl Setup {
         };
         let plan = part.of_plan(plan, &config);
         room.check(&plan)?;
-        let memory = memory(&plan, &prompts)?;
+        let memory = memory(&plan, backend, &prompts)?;
         note(&mut config, &shape, &plan, &endpoint);
         let requests = Requests::new(
             endpoint.template.clone(),
@@ -239,10 +239,15 @@ pub(crate) fn run_id() -> u32 {
     u32::try_from(mixed).unwrap_or(0) ^ process::id()
 }
 
-fn stamps(config: &BenchConfig, peers: &[Peer]) -> Result<bool, Complaint> {
-    let possible = !peers.iter().any(|peer| matches!(peer, Peer::Unix(_)));
+fn stamps(config: &BenchConfig, backend: Backend, peers: &[Peer]) -> Result<bool, Complaint> {
+    let unix = peers.iter().any(|peer| matches!(peer, Peer::Unix(_)));
+    let possible = backend.has_stamps() && !unix;
     match config.rx_timestamps {
-        Some(OnOff::On) if !possible => Err(Complaint::new(
+        Some(OnOff::On) if !backend.has_stamps() => Err(Complaint::new(format!(
+            "--rx-timestamps on: {} hands out no kernel stamps; leave it out, or use --driver uring or epoll",
+            backend.name()
+        ))),
+        Some(OnOff::On) if unix => Err(Complaint::new(
             "--rx-timestamps on: the kernel stamps TCP alone, and the endpoint is a unix socket; leave it out",
         )),
         Some(OnOff::On) => Ok(true),
@@ -252,7 +257,7 @@ fn stamps(config: &BenchConfig, peers: &[Peer]) -> Result<bool, Complaint> {
 }
 
 /// Memory by consumer, which must be there.
-fn memory(plan: &Plan, prompts: &Prompts) -> Result<Vec<MemoryLine>, Complaint> {
+fn memory(plan: &Plan, backend: Backend, prompts: &Prompts) -> Result<Vec<MemoryLine>, Complaint> {
     let mut lines = plan.limits.memory(
         plan.own_count(),
         plan.slots_of(plan.own_shards.start),
@@ -268,6 +273,12 @@ fn memory(plan: &Plan, prompts: &Prompts) -> Result<Vec<MemoryLine>, Complaint> 
         lines.extend(sealed(plan, prompts));
     }
     lines.extend(asked_for(plan));
+    if backend.holds_buffers() {
+        lines.push(MemoryLine {
+            what: "reads that wait",
+            bytes: connections(plan) * plan.limits.receive_buffer_bytes as u64,
+        });
+    }
     let needed = sum(&lines);
     match machine::memory_available() {
         Some(available) if needed > available => Err(Complaint::new(format!(
@@ -297,10 +308,15 @@ fn asked_for(plan: &Plan) -> impl Iterator<Item = MemoryLine> {
     lines.into_iter().filter(|line| line.bytes > 0)
 }
 
+/// Those of this process, at most.
+fn connections(plan: &Plan) -> u64 {
+    let of = |k| u64::from(plan.connections_of(k));
+    plan.own_shards.clone().map(of).sum()
+}
+
 /// What connections take that go through TLS.
 fn sealed(plan: &Plan, prompts: &Prompts) -> [MemoryLine; 2] {
-    let connections = |k| u64::from(plan.connections_of(k));
-    let connections: u64 = plan.own_shards.clone().map(connections).sum();
+    let connections = connections(plan);
     let longest = prompts.bodies.iter().map(|body| body.len() as u64).max();
     [
         // Keys and the state of the protocol.
