@@ -4,12 +4,22 @@
 use ridgeline_clock::Nanos;
 use ridgeline_roofline::{Context, Row, Section, Unit};
 
+/// Epoll works wherever this does.
+const DRIVERS: &[&str] = &[
+    "epoll",
+    #[cfg(feature = "monoio")]
+    "monoio",
+    #[cfg(feature = "glommio")]
+    "glommio",
+];
+
 /// All on one core, which is allowed here, whichever that is.
 fn rows(section: Section) -> Vec<Row> {
     let core = rustix::thread::sched_getcpu();
     let context = Context {
         quick: true,
         ridgeline: env!("CARGO_BIN_EXE_ridgeline").into(),
+        drivers: DRIVERS.iter().map(|&driver| driver.to_owned()).collect(),
         server_core: core,
         client_core: core,
         run_length: Some(Nanos::from_millis(40)),
@@ -42,6 +52,16 @@ fn requests_are_compared_by_connections_prompts_and_answers() {
         at("answer_bytes"),
         [256.0, 256.0, 256.0, 256.0, 256.0, 4096.0]
     );
+}
+
+#[test]
+fn requests_are_compared_by_drivers() {
+    let rows = rows(Section::Drivers);
+    compared(&rows);
+    assert_eq!(rows.len(), DRIVERS.len());
+    for (row, driver) in rows.iter().zip(DRIVERS) {
+        assert!(row.name.starts_with(driver), "{row:?}");
+    }
 }
 
 #[test]

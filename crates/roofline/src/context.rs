@@ -11,6 +11,8 @@ pub struct Context {
     pub quick: bool,
     /// The ridgeline program, which is also the bare programs (`ridgeline ceiling NAME`).
     pub ridgeline: PathBuf,
+    /// The drivers that can be used here, as `ridgeline bench --driver` names them.
+    pub drivers: Vec<String>,
     /// The core of servers.
     pub server_core: usize,
     /// The core of clients, and of what has no server.

@@ -263,6 +263,7 @@ mod tests {
         Context {
             quick: true,
             ridgeline: "ridgeline".into(),
+            drivers: Vec::new(),
             server_core: 0,
             client_core: 0,
             run_length: None,

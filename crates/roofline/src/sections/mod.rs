@@ -1,6 +1,7 @@
 //! One module a component. Each has `run`, which tells its rows as they are found.
 
 mod client;
+mod drivers;
 mod engine;
 mod records;
 mod scanner;
@@ -30,6 +31,8 @@ pub enum Section {
     Engine,
     /// Requests that are not streamed, over loopback.
     Client,
+    /// The same on every driver that can be used here.
+    Drivers,
     /// Streams, over loopback.
     Sse,
     /// Streams held open at one event a second.
@@ -48,12 +51,13 @@ pub type Work = fn(&Context, &mut dyn FnMut(Row)) -> io::Result<()>;
 impl Section {
     /// All of them, in the order in which they are measured: what leaves a machine as it was comes first,
     /// and what leaves tens of thousands of closed connections behind last.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Scanner,
         Self::Engine,
         Self::Transport,
         Self::Records,
         Self::Client,
+        Self::Drivers,
         Self::Sse,
         Self::Schedule,
         Self::Streams,
@@ -66,6 +70,7 @@ impl Section {
             Self::Scanner => "scanner",
             Self::Engine => "engine",
             Self::Client => "client",
+            Self::Drivers => "drivers",
             Self::Sse => "sse",
             Self::Streams => "streams",
             Self::Schedule => "schedule",
@@ -81,6 +86,7 @@ impl Section {
             Self::Scanner => "reading streams that are in memory",
             Self::Engine => "the engine on a virtual network, without a kernel",
             Self::Client => "requests that are not streamed, over loopback",
+            Self::Drivers => "requests that are not streamed, on each driver, over loopback",
             Self::Sse => "streams, over loopback",
             Self::Streams => "streams held open at one event a second",
             Self::Schedule => "being on time",
@@ -94,7 +100,7 @@ impl Section {
     pub fn unit(self) -> Unit {
         match self {
             Self::Scanner => Unit::BytesPerS,
-            Self::Engine | Self::Client | Self::Schedule => Unit::RequestsPerS,
+            Self::Engine | Self::Client | Self::Drivers | Self::Schedule => Unit::RequestsPerS,
             Self::Sse => Unit::EventsPerS,
             Self::Streams => Unit::Streams,
             Self::Transport => Unit::MessagesPerS,
@@ -109,8 +115,9 @@ impl Section {
             Self::Scanner | Self::Engine | Self::Records => (20, 4),
             Self::Transport => (60, 12),
             Self::Client | Self::Sse => (120, 24),
-            Self::Schedule => (90, 24),
-            Self::Streams => (150, 24),
+            Self::Drivers => (30, 8),
+            Self::Schedule => (80, 20),
+            Self::Streams => (130, 20),
         };
         Nanos::from_secs(if quick { short } else { whole })
     }
@@ -122,6 +129,7 @@ impl Section {
             Self::Scanner => scanner::run,
             Self::Engine => engine::run,
             Self::Client => client::run,
+            Self::Drivers => drivers::run,
             Self::Sse => sse::run,
             Self::Streams => streams::run,
             Self::Schedule => schedule::run,

@@ -253,6 +253,7 @@ mod tests {
         Context {
             quick: true,
             ridgeline: "bin/ridgeline".into(),
+            drivers: Vec::new(),
             server_core,
             client_core: 1,
             run_length: None,
