@@ -1,5 +1,6 @@
 //! What a process asks of the machine: a core, its CPU time, its timer slack.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
@@ -258,6 +259,22 @@ impl Environment {
             congestion_control: word(&text("/proc/sys/net/ipv4/tcp_congestion_control")),
             load_average: word(&text("/proc/loadavg")),
         }
+    }
+}
+
+impl fmt::Display for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            processor,
+            cores,
+            kernel,
+            congestion_control,
+            load_average,
+        } = self;
+        write!(
+            f,
+            "{processor}, {cores} cores, Linux {kernel}, {congestion_control}, load {load_average}"
+        )
     }
 }
 

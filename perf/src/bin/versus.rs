@@ -7,10 +7,11 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
+use clap::{Parser, ValueEnum};
 use ridgeline_clock::Nanos;
 use ridgeline_perf::program;
-use ridgeline_perf::versus::{self, Options, Preset, Programs};
+use ridgeline_perf::versus::{self, Options, Preset, Programs, Sample, drivers};
 
 /// Ridgeline against the bare ceilings, in rounds of A B B A; read perf/METHOD.md first.
 ///
@@ -19,8 +20,15 @@ use ridgeline_perf::versus::{self, Options, Preset, Programs};
 #[derive(Debug, Parser)]
 struct Args {
     /// What to compare.
-    #[arg(value_enum)]
-    preset: Preset,
+    #[arg(value_parser = PossibleValuesParser::new(names()).map(|name| Compared::named(&name)))]
+    preset: Compared,
+    /// For drivers: which, as `ridgeline bench --driver` names them.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "uring,epoll,monoio,glommio"
+    )]
+    drivers: Vec<String>,
     /// Rounds of four runs [default: 5; memory: 1].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
@@ -67,6 +75,32 @@ struct Args {
     check: bool,
 }
 
+/// Two arms, or all drivers.
+#[derive(Clone, Copy, Debug)]
+enum Compared {
+    Pair(Preset),
+    Drivers,
+}
+
+const DRIVERS: &str = "drivers";
+
+fn names() -> Vec<PossibleValue> {
+    let pairs = Preset::value_variants().iter();
+    let about =
+        "Ridgeline's drivers, each over the bare program: requests, streams, a rate; one table";
+    pairs
+        .filter_map(ValueEnum::to_possible_value)
+        .chain([PossibleValue::new(DRIVERS).help(about)])
+        .collect()
+}
+
+impl Compared {
+    /// One of `names`.
+    fn named(name: &str) -> Self {
+        Preset::from_str(name, false).map_or(Self::Drivers, Self::Pair)
+    }
+}
+
 fn main() -> ExitCode {
     program::end(run(&Args::parse()))
 }
@@ -103,13 +137,20 @@ fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         client_core: args.client_core,
         limit: Nanos::from_secs(args.limit_seconds),
     };
-    let comparison = versus::run(args.preset, &options, |arm, sample| {
+    let told = |arm: &str, sample: &Sample| {
         let (cpu, elapsed) = (Nanos(sample.cpu_ns), Nanos(sample.elapsed_ns));
         eprintln!(
             "{arm:<24} {:>9} requests, {cpu} CPU, {elapsed}",
             sample.requests
         );
-    })?;
+    };
+    let Compared::Pair(preset) = args.preset else {
+        let table = drivers::run(&args.drivers, &options, told)?;
+        print!("{table}");
+        println!("{}", serde_json::to_string(&table)?);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let comparison = versus::run(preset, &options, told)?;
     print!("{comparison}");
     println!("{}", serde_json::to_string(&comparison)?);
     let broken = args.check && !comparison.kept();
@@ -118,7 +159,10 @@ fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
 
 /// What of others' programs the preset needs and is not there.
 fn missing(args: &Args) -> Option<&'static str> {
-    match args.preset {
+    let Compared::Pair(preset) = args.preset else {
+        return None;
+    };
+    match preset {
         Preset::Wrk if !is_installed("wrk") => Some("wrk is not installed"),
         Preset::Nginx if versus::find_nginx().is_none() => Some("nginx is not installed"),
         Preset::EndpointsServer if args.endpoints_python.is_none() => {

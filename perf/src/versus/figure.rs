@@ -51,7 +51,7 @@ impl Measure {
         clippy::cast_precision_loss,
         reason = "counts and times far below 2^53"
     )]
-    fn of(self, sample: &Sample, events: u64) -> f64 {
+    pub(crate) fn of(self, sample: &Sample, events: u64) -> f64 {
         let requests = sample.requests.max(1) as f64;
         let seconds = sample.elapsed_ns.max(1) as f64 / 1e9;
         let cpu = sample.cpu_ns as f64;
@@ -191,7 +191,7 @@ impl Figure {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

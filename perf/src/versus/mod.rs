@@ -9,6 +9,7 @@
 //! its own, an [`Arm`] a client that is run once and accounted for.
 
 mod arm;
+pub mod drivers;
 mod feeding;
 mod figure;
 mod lateness;
@@ -169,17 +170,7 @@ impl fmt::Display for Comparison {
             "A {a}   B {b}   {} rounds of A B B A{stamps}",
             self.rounds.len()
         )?;
-        let Environment {
-            processor,
-            cores,
-            kernel,
-            congestion_control,
-            load_average,
-        } = &self.environment;
-        writeln!(
-            f,
-            "{processor}, {cores} cores, Linux {kernel}, {congestion_control}, load {load_average}"
-        )?;
+        writeln!(f, "{}", self.environment)?;
         let slope = self
             .figures
             .iter()

@@ -169,7 +169,7 @@ impl Preset {
     }
 
     /// The server's flags.
-    fn server(self, options: &Options) -> Vec<String> {
+    pub(crate) fn server(self, options: &Options) -> Vec<String> {
         let events = options.events.to_string();
         let flags: &[&str] = match self {
             Self::Coalesced => &["--mode", "coalesced", "--events", &events],
@@ -191,7 +191,7 @@ impl Preset {
     }
 
     /// The two arms, A first.
-    fn arms(self, options: &Options, address: &str) -> io::Result<[Arm; 2]> {
+    pub(crate) fn arms(self, options: &Options, address: &str) -> io::Result<[Arm; 2]> {
         let bare = || bare(self, options, address);
         Ok(match self {
             Self::Same => [
@@ -406,7 +406,7 @@ pub(crate) fn bare(preset: Preset, options: &Options, address: &str) -> Arm {
 
 /// Requests per second of the bare client.
 #[expect(clippy::cast_precision_loss, reason = "a count far below 2^53")]
-fn ceiling(options: &Options, address: &str) -> io::Result<f64> {
+pub(crate) fn ceiling(options: &Options, address: &str) -> io::Result<f64> {
     let arm = bare(Preset::Request, options, address);
     let sample = arm.sample(options)?;
     Ok(sample.requests as f64 / Nanos(sample.elapsed_ns.max(1)).as_secs_f64())
