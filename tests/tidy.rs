@@ -29,7 +29,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
-            "clock", "wire", "schedule", "workload", "metrics", "tls", "net",
+            "clock", "wire", "http2", "schedule", "workload", "metrics", "tls", "net",
         ],
     ),
     ("service", &["clock", "wire", "engine", "transport"]),

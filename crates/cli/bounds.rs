@@ -56,6 +56,10 @@ bounds!(
     records_queued_max: usize = 64u64 to 16_777_216u64,
     /// Tickets by which TLS connections are resumed, of all shards together.
     tls_tickets_max: usize = 0u64 to 1_048_576u64,
+    /// Of HTTP/2: what a server may send on a stream ahead of our updates, bytes.
+    http2_stream_window_bytes: u32 = 1_024u64 to 2_147_483_647u64,
+    /// Of HTTP/2: what it may send on all streams of a connection, bytes.
+    http2_connection_window_bytes: u32 = 65_535u64 to 2_147_483_647u64,
     /// Receive buffers of a ring: size of each, bytes.
     receive_buffer_bytes: usize = 1_024u64 to 1_048_576u64,
     /// Receive buffers of a ring: how many.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::balance::{Balance, Urls};
 use crate::bounds::Bounds;
 use crate::fleet::Workers;
+use crate::http::HttpVersion;
 use crate::json::JsonObject;
 use crate::patience::CancelAfter;
 use crate::search::{Find, Sweep, Warmup};
@@ -102,6 +103,16 @@ pub(crate) struct BenchConfig {
           require_equals = true, value_name = "BOOL", hide_possible_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) insecure: Option<bool>,
+    /// HTTP/1.1, HTTP/2 (in the clear by prior knowledge), or auto: behind TLS what the server chooses
+    /// [default: 1.1]
+    #[arg(long, help_heading = "Endpoint", value_name = "1.1|2|auto")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) http: Option<HttpVersion>,
+    /// Of HTTP/2: requests at a time on one connection; more connections are opened beyond it [default: what
+    /// the server allows, up to 128]
+    #[arg(long, help_heading = "Endpoint", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) streams_per_connection: Option<u32>,
 
     /// Requests in flight; with a rate, its cap [default: 16; none with a rate]
     #[arg(

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use ridgeline_engine::Spread;
+use ridgeline_engine::{Http2, Spread};
+use ridgeline_http2::HeadTemplate;
 use ridgeline_mock_server::{Placement, Running, ServerConfig};
 use ridgeline_net::Peer;
 use ridgeline_service::{HeadOptions, Origin};
@@ -14,8 +15,9 @@ use ridgeline_wire::openai::EndpointType;
 use crate::balance::Balance;
 use crate::complaint::Complaint;
 use crate::config::{BenchConfig, EndpointKind};
+use crate::http::HttpVersion;
 use crate::url::BaseUrl;
-use crate::{network, scale, secure};
+use crate::{http, network, scale, secure};
 
 /// An endpoint that accepted a connection.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub(crate) struct Endpoint {
     /// And which of them gets a request.
     pub(crate) spread: Option<Spread>,
     pub(crate) balance: Balance,
+    /// How HTTP/2 is spoken, where it is or may be, and what every request begins with then.
+    pub(crate) http2: Option<(Http2, HeadTemplate)>,
     /// What the user should know.
     pub(crate) notes: Vec<String>,
 }
@@ -46,9 +50,18 @@ struct Other {
     url: String,
     /// What requests to it begin with.
     template: RequestTemplate,
+    /// The same for HTTP/2, where that is or may be spoken.
+    heads: Option<HeadTemplate>,
 }
 
 impl Endpoint {
+    /// What requests to each endpoint begin with where they speak HTTP/2; empty where none does.
+    pub(crate) fn heads_of_http2(&self) -> Vec<HeadTemplate> {
+        let first = self.http2.as_ref().map(|(_, heads)| heads.clone());
+        let others = self.others.iter().filter_map(|other| other.heads.clone());
+        first.into_iter().chain(others).collect()
+    }
+
     /// What requests to each endpoint begin with.
     pub(crate) fn templates(&self) -> Vec<RequestTemplate> {
         let others = self.others.iter().map(|other| other.template.clone());
@@ -89,6 +102,8 @@ pub(crate) struct Address {
     others: Vec<(BaseUrl, Option<Arc<Client>>)>,
     headers: Vec<(String, String)>,
     api_key: Option<String>,
+    version: HttpVersion,
+    http2: Option<Http2>,
 }
 
 impl Address {
@@ -122,6 +137,8 @@ impl Address {
         Ok(Self {
             // The embedded server has none.
             tls: tls.next().flatten(),
+            version: config.http.unwrap_or_default(),
+            http2: http::http2(config, bases.iter().any(|base| base.is_secure()))?,
             base,
             others: others.into_iter().zip(tls).collect(),
             headers: headers(&config.header)?,
@@ -166,8 +183,11 @@ impl Address {
         } else {
             "application/json"
         };
-        let template =
-            self.template(Method::Post, &base.host_field(), &target, accept, id_prefix)?;
+        let host = base.host_field();
+        let options = self.options(Method::Post, &host, &target, accept, id_prefix);
+        let template = RequestTemplate::new(&options)?;
+        let heads = self.heads_for(&options, &base)?;
+        let http2 = self.http2.zip(heads);
         let tls = self.tls.as_deref();
         let (mut peers, mut notes) = network::reach(&base.place, &config.source_addresses, tls)?;
         if config.insecure == Some(true) {
@@ -180,15 +200,16 @@ impl Address {
         let model = match (&config.model, &mock) {
             (Some(model), _) => model.clone(),
             (None, Some(_)) => ServerConfig::default().model,
+            (None, None) if self.http2.is_some_and(|http2| http2.required) => {
+                return Err(Complaint::new(
+                    "the model is not known, and with --http 2 the server is not asked for it: name it with \
+                     --model",
+                ));
+            }
             (None, None) => {
-                let models = self.template(
-                    Method::Get,
-                    &base.host_field(),
-                    &base.models(),
-                    "application/json",
-                    "",
-                )?;
-                network::only_model(&peers[0], tls, &models)?
+                let path = base.models();
+                let options = self.options(Method::Get, &host, &path, "application/json", "");
+                network::only_model(&peers[0], tls, &RequestTemplate::new(&options)?)?
             }
         };
         let (others, spread) =
@@ -199,10 +220,11 @@ impl Address {
             url: base.words(&target),
             model,
             template,
-            tls: self.tls.clone(),
+            tls: self.tls_of_run(self.tls.as_ref()),
             others,
             spread,
             balance: balance(config),
+            http2,
             notes,
         })
     }
@@ -219,7 +241,7 @@ impl Address {
     ) -> Result<(Vec<Other>, Option<Spread>), Complaint> {
         let mut spread = Spread {
             endpoints: std::iter::once(0..peers.len()).collect(),
-            tls: vec![self.tls.clone()],
+            tls: vec![self.tls_of_run(self.tls.as_ref())],
             balance: balance(config).engine(1 + self.others.len())?,
         };
         let mut others = Vec::new();
@@ -229,16 +251,21 @@ impl Address {
                 base.host_field(),
                 base.target(kind, config.endpoint.as_deref()),
             );
-            let template = self.template(Method::Post, &host, &target, accept, id_prefix)?;
+            let options = self.options(Method::Post, &host, &target, accept, id_prefix);
+            let (template, heads) = (
+                RequestTemplate::new(&options)?,
+                self.heads_for(&options, base)?,
+            );
             let sources = &config.source_addresses;
             let (more, more_notes) = network::reach(&base.place, sources, tls.as_deref())?;
             spread.endpoints.push(peers.len()..peers.len() + more.len());
-            spread.tls.push(tls.clone());
+            spread.tls.push(self.tls_of_run(tls.as_ref()));
             peers.extend(more);
             notes.extend(more_notes);
             others.push(Other {
                 url: base.words(&target),
                 template,
+                heads,
             });
         }
         let is_several = !others.is_empty();
@@ -266,15 +293,34 @@ impl Address {
         })
     }
 
-    fn template(
+    /// What requests begin with that HTTP/2 sends, where it is or may be spoken.
+    fn heads_for(
         &self,
+        options: &RequestOptions<'_>,
+        base: &BaseUrl,
+    ) -> Result<Option<HeadTemplate>, Complaint> {
+        let heads = || HeadTemplate::new(options, base.is_secure());
+        Ok(self.http2.map(|_| heads()).transpose()?)
+    }
+
+    /// What connections of the run are secured by. What comes before it speaks HTTP/1.1 alone.
+    fn tls_of_run(&self, tls: Option<&Arc<Client>>) -> Option<Arc<Client>> {
+        let offering = |tls: &Arc<Client>| Arc::new(tls.offering(self.version.protocols()));
+        match self.version {
+            HttpVersion::One => tls.cloned(),
+            HttpVersion::Two | HttpVersion::Auto => tls.map(offering),
+        }
+    }
+
+    fn options<'a>(
+        &'a self,
         method: Method,
-        host: &str,
-        target: &str,
-        accept: &str,
-        id_prefix: &str,
-    ) -> Result<RequestTemplate, Complaint> {
-        Ok(RequestTemplate::new(&RequestOptions {
+        host: &'a str,
+        target: &'a str,
+        accept: &'a str,
+        id_prefix: &'a str,
+    ) -> RequestOptions<'a> {
+        RequestOptions {
             method,
             target,
             host,
@@ -282,7 +328,7 @@ impl Address {
             api_key: self.api_key.as_deref(),
             id_prefix,
             headers: &self.headers,
-        })?)
+        }
     }
 }
 

@@ -23,7 +23,17 @@ const ALTERNATIVES: [&[&str]; 4] = [
 
 /// Keys that make sense only with another one, and go when that one is displaced.
 const COMPANIONS: [(&str, &[&str]); 5] = [
-    ("url", &["ca-file", "client-cert", "client-key", "insecure"]),
+    (
+        "url",
+        &[
+            "ca-file",
+            "client-cert",
+            "client-key",
+            "insecure",
+            "http",
+            "streams-per-connection",
+        ],
+    ),
     ("request-rate", &["arrival-pattern", "burstiness"]),
     ("stage", &["arrival-pattern", "burstiness"]),
     (

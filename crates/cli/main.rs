@@ -17,6 +17,7 @@ mod files;
 mod fleet;
 mod folder;
 mod headroom;
+mod http;
 mod json;
 mod machine;
 mod measuring;

@@ -10,11 +10,10 @@ use ridgeline_tls::{Client, ClientOptions, Identity, SetupError, Trust};
 
 use crate::complaint::Complaint;
 use crate::config::BenchConfig;
+use crate::http::HttpVersion;
 use crate::url::{BaseUrl, Place};
 use crate::{folder, setup};
 
-/// What is spoken inside: the engine speaks nothing else.
-const PROTOCOL: &[u8] = b"http/1.1";
 /// The largest file of certificates.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
@@ -86,7 +85,7 @@ fn client(config: &BenchConfig, base: &BaseUrl, name: &str) -> Result<Client, Co
     let options = ClientOptions {
         trust: trust(config)?,
         identity: identity(config)?,
-        protocols: vec![PROTOCOL.to_vec()],
+        protocols: HttpVersion::One.protocols(),
         tickets_max: setup::limits(config)?.tls_tickets_max,
         ..ClientOptions::new(folder::wall_clock)
     };

@@ -16,6 +16,7 @@ use crate::bounds::Bounds;
 use crate::complaint::Complaint;
 use crate::config::{BenchConfig, DriverKind, EndpointKind, OnOff, RecordsKind};
 use crate::endpoint::{Address, Endpoint};
+use crate::http;
 use crate::machine;
 use crate::part::{self, Part};
 use crate::patience;
@@ -108,6 +109,7 @@ impl Setup {
             plan.limits.send_inline_bytes,
         )
         .with_templates(endpoint.templates())
+        .with_http2(endpoint.heads_of_http2())
         .with_input_tokens(prompts.input_tokens)
         .with_sessions(prompts.sessions);
         let mut notes = Vec::from_iter(fallback);
@@ -154,6 +156,7 @@ fn plan(
             sources: config.source_addresses.clone(),
             tls: endpoint.tls.clone(),
             spread: endpoint.spread.clone(),
+            http2: endpoint.http2.as_ref().map(|(http2, _)| *http2),
         },
         endpoint: match config.endpoint_type.unwrap_or(EndpointKind::Chat) {
             EndpointKind::Chat => EndpointType::Chat,
@@ -390,8 +393,10 @@ fn target_words(endpoint: &Endpoint, plan: &Plan) -> String {
     } else {
         "not streamed"
     };
+    let target = &plan.target;
+    let http = http::words(target.http2.as_ref(), target.is_secure());
     format!(
-        "{}{addresses}, model {}, {how}",
+        "{}{addresses}, model {}, {how}{http}",
         endpoint.url, endpoint.model
     )
 }

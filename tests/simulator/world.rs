@@ -48,6 +48,7 @@ pub(crate) fn plan(load: Load, requests: u64) -> Plan {
             sources: Vec::new(),
             tls: None,
             spread: None,
+            http2: None,
         },
         endpoint: EndpointType::Chat,
         streaming: true,

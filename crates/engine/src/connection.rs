@@ -5,6 +5,7 @@ use ridgeline_wire::http1::ResponseDecoder;
 
 use crate::limits::Limits;
 use crate::secure::Secure;
+use crate::streams::Streams;
 
 /// Bytes of one connection in its slab, without its buffers.
 pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>();
@@ -46,6 +47,10 @@ pub(crate) struct Connection {
     pub(crate) carry: Carry,
     /// What secures it; `None` of one in the clear.
     pub(crate) secure: Option<Box<Secure>>,
+    /// What it carries in the place of `slot` where it speaks HTTP/2.
+    pub(crate) streams: Option<Box<Streams>>,
+    /// Whether it will speak HTTP/2, or may, and how many streams it takes is not known yet.
+    pub(crate) unsettled: bool,
 }
 
 impl Connection {
@@ -62,6 +67,8 @@ impl Connection {
             http: ResponseDecoder::new(limits.head_bytes_max),
             carry: Carry::new(limits.carry_inline_bytes),
             secure: None,
+            streams: None,
+            unsettled: false,
         }
     }
 

@@ -81,7 +81,7 @@ impl Shard {
     fn cancel_taken(&mut self, now: Nanos, commands: &mut Commands) {
         while let Some(slot_index) = self.deadlines.first() {
             self.mark_started(slot_index, now);
-            self.give_up(slot_index, commands);
+            self.give_up(slot_index, now, commands);
             self.finish(slot_index, now, true);
         }
     }

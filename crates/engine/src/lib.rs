@@ -41,6 +41,7 @@ mod sink;
 mod slot;
 mod source;
 mod spread;
+mod streams;
 mod timers;
 mod waits;
 mod window;
@@ -57,6 +58,7 @@ pub use run::{RunResult, ShardReport, run, soon};
 pub use serve::serve;
 pub use shard::{Exhausted, Shard, ShardResult};
 pub use spread::{Balance, Spread, WEIGHTS_MAX};
+pub use streams::{Http2, Http2Counts};
 pub use waits::{Cancel, CancelAfter, Connections, Waits};
 pub use window::window;
 

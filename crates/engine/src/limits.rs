@@ -34,6 +34,11 @@ pub struct Limits {
     pub records_queued_max: usize,
     /// Tickets by which TLS connections are resumed, of all shards together.
     pub tls_tickets_max: usize,
+    /// Of HTTP/2: what a server may send on a stream ahead of our updates. Data is taken out as it comes: windows
+    /// hold no memory, and could only slow a server down.
+    pub http2_stream_window_bytes: u32,
+    /// Of HTTP/2: what it may send on all streams of a connection.
+    pub http2_connection_window_bytes: u32,
     /// Provided receive buffers of a ring: size of each.
     pub receive_buffer_bytes: usize,
     /// Provided receive buffers of a ring: how many.
@@ -57,6 +62,8 @@ impl Default for Limits {
             events_saved_max: 1 << 20,
             records_queued_max: 1 << 16,
             tls_tickets_max: 1024,
+            http2_stream_window_bytes: 16 << 20,
+            http2_connection_window_bytes: 1 << 30,
             receive_buffer_bytes: 64 << 10,
             receive_buffers: 128,
         }

@@ -39,6 +39,12 @@ impl List {
         (self.head != NONE).then_some(self.head)
     }
 
+    /// The place behind one that is in the list.
+    pub(crate) fn after(&self, place: u32) -> Option<u32> {
+        let next = self.links[place as usize].next;
+        (next != NONE).then_some(next)
+    }
+
     pub(crate) fn last(&self) -> Option<u32> {
         (self.tail != NONE).then_some(self.tail)
     }

@@ -13,6 +13,7 @@ use ridgeline_workload::Order;
 use crate::limits::Limits;
 use crate::list::List;
 use crate::spread::Spread;
+use crate::streams::Http2;
 use crate::waits::{Connections, Waits};
 
 /// The shape of the load: what makes a request start.
@@ -88,6 +89,9 @@ pub struct Target {
     pub tls: Option<Arc<Client>>,
     /// The endpoints, where there are several; else all addresses are those of one.
     pub spread: Option<Spread>,
+    /// Whether and how HTTP/2 is spoken: by prior knowledge in the clear, and behind TLS as the server chooses.
+    /// `None`: HTTP/1.1.
+    pub http2: Option<Http2>,
 }
 
 impl Target {

@@ -18,24 +18,29 @@ impl Shard {
     /// Gives connections to slots that wait for one, as far as there are any.
     pub(crate) fn serve_waiting(&mut self, now: Nanos, commands: &mut Commands) {
         self.retire(now, commands);
+        if self.plan.target.http2.is_some() {
+            return self.serve_sharing(now, commands);
+        }
         while let Some(slot_index) = self.waiting.first() {
-            let connection_index = match self.resting_for(slot_index) {
-                Some(idle) => {
-                    self.connections[idle as usize].reused = true;
-                    self.connections[idle as usize].state = connection::State::Busy;
-                    idle
-                }
-                None => match self.open(slot_index, now, commands) {
-                    Some(opening) => opening,
-                    None => return,
-                },
+            let resting = self.take_resting(slot_index);
+            let Some(connection_index) = resting.or_else(|| self.open(slot_index, now, commands))
+            else {
+                return;
             };
             self.waiting.remove(slot_index);
             self.start(slot_index, connection_index, now, commands);
         }
     }
 
-    /// A connection that rests, for a request that may have it. One that is sent again may not: another one that
+    /// A connection that rests, for a request that may have it, which it rests no longer for.
+    pub(crate) fn take_resting(&mut self, slot_index: u32) -> Option<u32> {
+        let idle = self.resting_for(slot_index)?;
+        self.connections[idle as usize].reused = true;
+        self.connections[idle as usize].state = connection::State::Busy;
+        Some(idle)
+    }
+
+    /// The connection that rests for a request. One that is sent again may not: another one that
     /// rested may have been closed, too.
     fn resting_for(&mut self, slot_index: u32) -> Option<u32> {
         if self.slots[slot_index as usize].retries > 0 {
@@ -63,7 +68,12 @@ impl Shard {
 
     /// Begins to set up a connection, unless too many are being set up, or the machine has just
     /// run out of what they need.
-    fn open(&mut self, slot_index: u32, now: Nanos, commands: &mut Commands) -> Option<u32> {
+    pub(crate) fn open(
+        &mut self,
+        slot_index: u32,
+        now: Nanos,
+        commands: &mut Commands,
+    ) -> Option<u32> {
         if self.connecting >= self.plan.limits.connecting_max || now < self.back_off_until {
             return None;
         }
@@ -88,13 +98,18 @@ impl Shard {
         connection.endpoint = number;
         connection.opening_since = now;
         connection.secure = target.tls_of(number).is_some().then(Box::default);
+        connection.unsettled = endpoint.speech.spoken != Some(false);
+        endpoint.unsettled += u32::from(connection.unsettled);
         commands.open(connection.token(index), peer, source);
+        if self.speaks_from_the_start(index) {
+            self.begin_streams(index);
+        }
         Some(index)
     }
 
     /// The first action for a request: its bytes are queued on its connection, unless that is still to be
     /// secured.
-    fn start(
+    pub(crate) fn start(
         &mut self,
         slot_index: u32,
         connection_index: u32,
@@ -109,7 +124,9 @@ impl Shard {
         if connection.state == connection::State::Connecting {
             self.timers.arm(Wait::Connect, slot_index, now);
         }
-        if connection.secure.is_some() {
+        if connection.streams.is_some() {
+            self.start_stream(slot_index, connection_index, now, commands);
+        } else if connection.secure.is_some() {
             self.start_secure(slot_index, connection_index, commands);
         } else {
             connection.slot = Some(slot_index);
@@ -165,6 +182,8 @@ impl Shard {
     /// Takes a connection out of every place but the slab.
     fn leave(&mut self, index: u32) {
         self.forget_session(index);
+        self.forget_streams(index);
+        self.settle_room(index);
         let connection = &mut self.connections[index as usize];
         self.endpoints
             .get_mut(connection.endpoint)

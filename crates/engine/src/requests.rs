@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use ridgeline_http2::{HeadTemplate, RequestHead};
 use ridgeline_wire::http1::RequestTemplate;
 
 use crate::slot::Slot;
@@ -8,6 +9,8 @@ use crate::slot::Slot;
 pub struct Requests {
     /// By endpoint: those of one server differ from those of another in their Host at least.
     templates: Vec<RequestTemplate>,
+    /// The same for HTTP/2, where that is spoken; else empty.
+    heads: Vec<HeadTemplate>,
     bodies: Vec<Bytes>,
     /// By sample; empty when nobody counted them.
     input_tokens: Vec<Option<u32>>,
@@ -24,6 +27,7 @@ impl Requests {
         assert!(!bodies.is_empty(), "a run needs a sample");
         Self {
             templates: vec![template],
+            heads: Vec::new(),
             bodies,
             input_tokens: Vec::new(),
             sessions: Vec::new(),
@@ -57,6 +61,20 @@ impl Requests {
     /// The session of a sample.
     pub(crate) fn session(&self, sample: u32) -> Option<u64> {
         self.sessions.get(sample as usize).copied().flatten()
+    }
+
+    /// The same for connections that speak HTTP/2, too, by endpoint.
+    #[must_use]
+    pub fn with_http2(mut self, heads: Vec<HeadTemplate>) -> Self {
+        self.heads = heads;
+        self
+    }
+
+    /// The request of a slot as HTTP/2 sends it; nothing without [`Requests::with_http2`].
+    pub(crate) fn stream(&self, slot: &Slot) -> Option<(RequestHead, Bytes)> {
+        let body = &self.bodies[slot.sample as usize];
+        let heads = self.heads.get(usize::from(slot.endpoint))?;
+        Some((heads.head(slot.index, body.len() as u64), body.clone()))
     }
 
     /// The tokens of a sample's input, where a tokenizer counted them.

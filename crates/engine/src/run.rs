@@ -14,6 +14,7 @@ use crate::plan::Plan;
 use crate::record::Record;
 use crate::requests::Requests;
 use crate::shard::{Exhausted, Shard, ShardResult};
+use crate::streams::Http2Counts;
 use crate::window::window;
 
 /// How far ahead the common start of a phase lies, so that every shard is there in time.
@@ -40,6 +41,8 @@ pub struct ShardReport {
     pub content_events: u64,
     /// Connections it set up.
     pub connections_opened: u64,
+    /// What those of HTTP/2 counted.
+    pub http2: Http2Counts,
     /// Heads of cut events copied into a carry.
     pub carry_copies: u64,
 }
@@ -308,6 +311,7 @@ pub(crate) fn finish<D: Driver>(
         reads: counters.reads - reads_before,
         content_events: result.collector.content_events(),
         connections_opened: result.connections_opened,
+        http2: result.http2,
         carry_copies: result.carry_copies,
     };
     Ok(ShardOutput {

@@ -24,6 +24,14 @@ pub(crate) struct Secure {
 }
 
 impl Secure {
+    /// Appends what is said to `out`, sealed.
+    pub(crate) fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) {
+        if let Some(session) = &mut self.session {
+            // What can't be said any more has ended the connection: that is told by what comes next.
+            let _ = session.write(plain, out);
+        }
+    }
+
     /// Whether the handshake has begun.
     pub(crate) const fn has_begun(&self) -> bool {
         self.session.is_some()
@@ -129,14 +137,18 @@ impl Shard {
         let (is_ready, is_ended) = (session.is_ready(), session.is_ended());
         let secured =
             is_ready && self.connections[index as usize].state == State::Connecting && read.is_ok();
-        if secured {
-            self.secured(index, arrival, &mut out);
-        }
+        let read = match read {
+            Ok(()) if secured => self.secured(index, arrival, &mut out),
+            read => read,
+        };
         let connection = &mut self.connections[index as usize];
         if out.is_empty() {
             self.heads.push(out);
         } else {
             commands.send(connection.token(index), out, Bytes::new());
+            if let Some(streams) = &mut connection.streams {
+                streams.also_sends();
+            }
         }
         if !scratch.plain().is_empty() {
             self.heard(index, scratch.plain(), arrival, commands);
@@ -163,23 +175,54 @@ impl Shard {
     }
 
     /// The handshake is over: the request that waited for it is appended to what is sent.
-    fn secured(&mut self, index: u32, arrival: Arrival, out: &mut Vec<u8>) {
+    fn secured(&mut self, index: u32, arrival: Arrival, out: &mut Vec<u8>) -> Result<(), TlsError> {
+        if self.choose(index)? {
+            self.begin_streams(index);
+        }
         let connection = &mut self.connections[index as usize];
         connection.state = State::Busy;
         self.connecting -= 1;
+        let speaks_http2 = connection.streams.is_some();
         let Some(secure) = &mut connection.secure else {
-            return;
+            return Ok(());
         };
         let span = arrival.at - secure.since;
-        match secure.waiting.take() {
-            Some(slot_index) => {
-                let slot = &mut self.slots[slot_index as usize];
-                slot.timeline.tls.get_or_insert(span);
-                slot.secured.get_or_insert(arrival.at);
-                self.write_request(slot_index, index, out);
-            }
-            None => self.rest(index, arrival.reaped),
+        let Some(slot_index) = secure.waiting.take() else {
+            self.rest(index, arrival.reaped);
+            return Ok(());
+        };
+        let slot = &mut self.slots[slot_index as usize];
+        slot.timeline.tls.get_or_insert(span);
+        slot.secured.get_or_insert(arrival.at);
+        if speaks_http2 {
+            self.put_stream(slot_index, index);
+            self.write_output(index, out);
+        } else {
+            self.write_request(slot_index, index, out);
         }
+        Ok(())
+    }
+
+    /// Whether a connection whose handshake is over speaks HTTP/2.
+    fn choose(&mut self, index: u32) -> Result<bool, TlsError> {
+        let Some(http2) = self.plan.target.http2 else {
+            return Ok(false);
+        };
+        let session = self.session(index);
+        let speaks_http2 = session.is_some_and(|session| session.protocol() == Some(b"h2"));
+        if !speaks_http2 && http2.required {
+            return Err(TlsError {
+                kind: TlsErrorKind::Protocol,
+                message: "the server does not choose HTTP/2 (ALPN): use --http auto or --http 1.1"
+                    .into(),
+            });
+        }
+        let endpoint = self.connections[index as usize].endpoint;
+        self.endpoints.get_mut(endpoint).speech.spoken = Some(speaks_http2);
+        if !speaks_http2 {
+            self.settle_room(index);
+        }
+        Ok(speaks_http2)
     }
 
     /// A connection is of no use any more: what it carried fails.
@@ -190,14 +233,15 @@ impl Shard {
         arrival: Arrival,
         commands: &mut Commands,
     ) {
-        if let Some(slot_index) = self.take_slot(index) {
+        while let Some(slot_index) = self.take_slot(index) {
             let kind = match error.kind {
                 TlsErrorKind::Certificate => ErrorKind::Certificate,
                 TlsErrorKind::Alert | TlsErrorKind::NotTls | TlsErrorKind::Protocol => {
                     ErrorKind::Tls
                 }
             };
-            self.fail(slot_index, kind, error.message.into(), arrival.reaped);
+            let message = error.message.clone().into();
+            self.fail(slot_index, kind, message, arrival.reaped);
         }
         self.close(index, Close::Fin, commands);
     }
@@ -216,7 +260,8 @@ impl Shard {
         let connection = &mut self.connections[index as usize];
         let waiting = connection.secure.as_mut();
         let waiting = waiting.and_then(|secure| secure.waiting.take());
-        waiting.or_else(|| connection.slot.take())
+        let slot = waiting.or_else(|| connection.slot.take());
+        slot.or_else(|| connection.streams.as_mut()?.take_any())
     }
 
     /// Whether a connection is up and not yet secured.

@@ -20,6 +20,7 @@ use crate::sessions::Sessions;
 use crate::slot::{self, Slot};
 use crate::source::{Bounds, Source};
 use crate::spread::Endpoints;
+use crate::streams::Http2Counts;
 use crate::timers::Timers;
 
 /// How often a shard publishes its counts.
@@ -77,6 +78,8 @@ pub struct Shard {
     pub(crate) sessions: Sessions,
     /// Connections being set up.
     pub(crate) connecting: u32,
+    /// What connections of HTTP/2 counted that are gone.
+    pub(crate) http2: Http2Counts,
     pub(crate) back_off_until: Nanos,
     pub(crate) connections_opened: u64,
     /// Buffers for heads of requests that no request has now: as many as were ever sent at one time.
@@ -127,6 +130,8 @@ pub struct ShardResult {
     pub carry_copies: u64,
     /// Connections set up.
     pub connections_opened: u64,
+    /// What those of HTTP/2 counted.
+    pub http2: Http2Counts,
     /// What ran out.
     pub exhausted: Exhausted,
 }
@@ -177,13 +182,10 @@ impl Shard {
             deadlines: List::new(slot_count),
             timers: Timers::new(&plan.waits, slot_count),
             free_connections: (0..connection_count).rev().collect(),
-            endpoints: Endpoints::new(
-                plan.target.spread.as_ref(),
-                plan.target.peers.len(),
-                connection_count,
-            ),
+            endpoints: Endpoints::new(&plan.target, connection_count),
             sessions: Sessions::new(plan.connections, connection_count),
             connecting: 0,
+            http2: Http2Counts::default(),
             back_off_until: Nanos::ZERO,
             connections_opened: 0,
             heads: Vec::with_capacity(connection_count as usize),
@@ -384,7 +386,7 @@ impl Shard {
             };
             slot.exchange.fail(kind, message, now);
             self.mark_started(slot_index, now);
-            self.give_up(slot_index, commands);
+            self.give_up(slot_index, now, commands);
             self.finish(slot_index, now, false);
         }
     }
@@ -477,16 +479,22 @@ impl Shard {
     fn cancel_all(&mut self, now: Nanos, commands: &mut Commands) {
         self.drop_unstarted();
         while let Some(slot_index) = self.deadlines.first() {
-            self.give_up(slot_index, commands);
+            self.give_up(slot_index, now, commands);
             self.finish(slot_index, now, true);
         }
     }
 
     /// Takes the connection of a slot away and resets it: an answer that nobody waits for.
-    pub(crate) fn give_up(&mut self, slot_index: u32, commands: &mut Commands) {
+    pub(crate) fn give_up(&mut self, slot_index: u32, now: Nanos, commands: &mut Commands) {
         self.waiting.remove(slot_index);
-        if let Some(connection) = self.slots[slot_index as usize].connection.take() {
-            self.close(connection, Close::Reset, commands);
+        let Some(index) = self.slots[slot_index as usize].connection.take() else {
+            return;
+        };
+        let connection = &self.connections[index as usize];
+        if connection.streams.is_some() && connection.state != connection::State::Connecting {
+            self.give_up_stream(slot_index, index, now, commands);
+        } else {
+            self.close(index, Close::Reset, commands);
         }
     }
 
@@ -606,6 +614,9 @@ impl Shard {
     pub fn into_result(mut self) -> ShardResult {
         self.publish_at = Nanos::ZERO;
         self.publish(Nanos::ZERO);
+        for index in 0..u32::try_from(self.connections.len()).unwrap_or(u32::MAX) {
+            self.forget_streams(index);
+        }
         self.exhausted.buffers = self.shared.pool.refused() > 0;
         ShardResult {
             collector: self.collector,
@@ -616,6 +627,7 @@ impl Shard {
             records_dropped: self.records_dropped,
             carry_copies: self.shared.pool.copies(),
             connections_opened: self.connections_opened,
+            http2: self.http2,
             exhausted: self.exhausted,
         }
     }

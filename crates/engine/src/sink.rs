@@ -35,7 +35,7 @@ impl Shard {
     /// Whether a request whose connection just ended may go out once more: the connection had
     /// been idle, so the endpoint may have closed it before the request reached it, and not a
     /// byte of an answer came.
-    fn may_retry(&self, slot_index: u32, connection_index: u32) -> bool {
+    pub(crate) fn may_retry(&self, slot_index: u32, connection_index: u32) -> bool {
         let slot = &self.slots[slot_index as usize];
         self.connections[connection_index as usize].reused
             && slot.retries == 0
@@ -44,6 +44,9 @@ impl Shard {
 
     /// Ends the exchange on a connection that ended, or sends its request again elsewhere.
     pub(crate) fn exchange_ended(&mut self, index: u32, fin: bool, arrival: Arrival) {
+        if self.connections[index as usize].streams.is_some() {
+            return self.streams_ended(index, fin, arrival);
+        }
         let Some(slot_index) = self.connections[index as usize].slot.take() else {
             return;
         };
@@ -180,7 +183,8 @@ impl Sink for Shard {
         }
         self.connecting -= 1;
         connection.state = State::Busy;
-        match connection.slot {
+        let streams = connection.streams.as_ref();
+        match connection.slot.or_else(|| streams?.any_slot()) {
             Some(slot_index) => {
                 let span = at - connection.opening_since;
                 let slot = &mut self.slots[slot_index as usize];
@@ -197,35 +201,25 @@ impl Sink for Shard {
         let Some(index) = self.place(token) else {
             return;
         };
-        let Some(slot_index) = self.connections[index as usize].slot else {
-            return;
-        };
-        self.submits(slot_index, at);
-        let slot = &mut self.slots[slot_index as usize];
-        if slot.timeline.submitted.is_some() {
-            return;
-        }
-        slot.timeline.submitted = Some(at);
-        if slot.phase == Phase::Measured {
-            self.occupy(at, true);
-            self.submitted_in_window += u64::from(at <= self.state.window_end);
+        let connection = &self.connections[index as usize];
+        match connection.slot {
+            Some(slot_index) => self.mark_submitted(slot_index, at),
+            None if connection.streams.is_some() => self.streams_submitted(index, at),
+            None => {}
         }
     }
 
     #[inline]
-    fn sent(&mut self, _: &mut Commands, token: Token, head: Vec<u8>, at: Nanos) {
+    fn sent(&mut self, commands: &mut Commands, token: Token, head: Vec<u8>, at: Nanos) {
         self.heads.push(head);
         let connection = &mut self.connections[token.index as usize];
         if connection.state != State::Busy || connection.generation != token.generation {
             return;
         }
-        let Some(slot_index) = connection.slot else {
-            return;
-        };
-        let slot = &mut self.slots[slot_index as usize];
-        // The submission of a second attempt is not known.
-        if let (Some(submitted), 0) = (slot.timeline.submitted, slot.retries) {
-            slot.send.get_or_insert(at - submitted);
+        match connection.slot {
+            Some(slot_index) => self.mark_sent(slot_index, at),
+            None if connection.streams.is_some() => self.streams_sent(token.index, at, commands),
+            None => {}
         }
     }
 
@@ -274,6 +268,31 @@ impl Sink for Shard {
 }
 
 impl Shard {
+    /// A request was handed to the kernel.
+    #[inline]
+    pub(crate) fn mark_submitted(&mut self, slot_index: u32, at: Nanos) {
+        self.submits(slot_index, at);
+        let slot = &mut self.slots[slot_index as usize];
+        if slot.timeline.submitted.is_some() {
+            return;
+        }
+        slot.timeline.submitted = Some(at);
+        if slot.phase == Phase::Measured {
+            self.occupy(at, true);
+            self.submitted_in_window += u64::from(at <= self.state.window_end);
+        }
+    }
+
+    /// The kernel took a request.
+    #[inline]
+    pub(crate) fn mark_sent(&mut self, slot_index: u32, at: Nanos) {
+        let slot = &mut self.slots[slot_index as usize];
+        // The submission of a second attempt is not known.
+        if let (Some(submitted), 0) = (slot.timeline.submitted, slot.retries) {
+            slot.send.get_or_insert(at - submitted);
+        }
+    }
+
     /// Bytes came of what the server says on a connection.
     #[inline]
     pub(crate) fn heard(
@@ -285,6 +304,9 @@ impl Shard {
     ) {
         let connection = &mut self.connections[index as usize];
         let Some(slot_index) = connection.slot else {
+            if connection.streams.is_some() {
+                return self.heard_streams(index, bytes, arrival, commands);
+            }
             // Bytes that belong to no request: whatever comes next on it can't be trusted.
             if connection.state != State::Closing {
                 self.close(index, Close::Reset, commands);

@@ -5,6 +5,8 @@ use ridgeline_tls::Client;
 
 use crate::idle::IdleLimit;
 use crate::list::List;
+use crate::plan::Target;
+use crate::streams::Speech;
 
 /// Several endpoints that do the same, and which of them gets a request.
 #[derive(Clone, Debug)]
@@ -68,21 +70,34 @@ pub(crate) struct Endpoint {
     /// Connections that carry nothing, last used first: the warmest is taken.
     pub(crate) idle: List,
     pub(crate) idle_limit: IdleLimit,
+    /// Connections that carry requests and have room for more, last used first.
+    pub(crate) roomy: List,
+    /// Connections that may take many streams, and have not said how many.
+    pub(crate) unsettled: u32,
+    /// Requests that were left waiting for those.
+    pub(crate) passed: u32,
+    pub(crate) speech: Speech,
     /// Connections that were set up.
     pub(crate) opened: u64,
     pub(crate) in_flight: u32,
 }
 
 impl Endpoints {
-    /// Of `spread`, or of one endpoint at all of `peers` addresses.
-    pub(crate) fn new(spread: Option<&Spread>, peers: usize, connections: u32) -> Self {
-        let one = 0..peers;
+    /// Those of `target`, where each may have so many connections.
+    pub(crate) fn new(target: &Target, connections: u32) -> Self {
+        let spread = target.spread.as_ref();
+        let one = 0..target.peers.len();
         let one = std::slice::from_ref(&one);
         let ranges = spread.map_or(one, |spread| spread.endpoints.as_slice());
-        let each = ranges.iter().map(|peers| Endpoint {
+        let each = ranges.iter().zip(0..).map(|(peers, number)| Endpoint {
             peers: peers.clone(),
             idle: List::new(connections),
             idle_limit: IdleLimit::default(),
+            // Nothing has room where nothing is shared.
+            roomy: List::new(target.http2.map_or(0, |_| connections)),
+            unsettled: 0,
+            passed: 0,
+            speech: Speech::new(target.http2.as_ref(), target.tls_of(number).is_some()),
             opened: 0,
             in_flight: 0,
         });
@@ -113,6 +128,14 @@ impl Endpoints {
         u16::try_from(least.unwrap_or(0)).unwrap_or(0)
     }
 
+    pub(crate) fn get(&self, endpoint: u16) -> &Endpoint {
+        &self.each[usize::from(endpoint)]
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Endpoint> {
+        self.each.iter_mut()
+    }
+
     pub(crate) fn get_mut(&mut self, endpoint: u16) -> &mut Endpoint {
         &mut self.each[usize::from(endpoint)]
     }
@@ -126,7 +149,21 @@ impl Endpoints {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use ridgeline_net::Peer;
+
     use super::*;
+
+    fn target(spread: Option<Spread>, peers: usize) -> Target {
+        Target {
+            peers: vec![Peer::Unix(Path::new("/s").into()); peers],
+            sources: Vec::new(),
+            tls: None,
+            spread,
+            http2: None,
+        }
+    }
 
     #[test]
     fn endpoints_take_turns_by_their_weights() {
@@ -143,7 +180,7 @@ mod tests {
             tls: vec![None; 3],
             balance: Balance::LeastInFlight,
         };
-        let mut endpoints = Endpoints::new(Some(&spread), 4, 8);
+        let mut endpoints = Endpoints::new(&target(Some(spread), 4), 8);
         assert_eq!(
             [0, 1, 2, 3].map(|index| endpoints.of(index, None)),
             [0, 1, 2, 0]
@@ -153,7 +190,7 @@ mod tests {
             [0, 1, 2, 3].map(|index| endpoints.of(index, None)),
             [0, 2, 2, 0]
         );
-        assert_eq!(Endpoints::new(None, 4, 8).each[0].peers, 0..4);
+        assert_eq!(Endpoints::new(&target(None, 4), 8).each[0].peers, 0..4);
     }
 
     #[test]
@@ -163,7 +200,7 @@ mod tests {
             tls: vec![None; 3],
             balance: Balance::BySession,
         };
-        let endpoints = Endpoints::new(Some(&spread), 3, 8);
+        let endpoints = Endpoints::new(&target(Some(spread), 3), 8);
         for session in 0..30 {
             let of = |index| endpoints.of(index, Some(session));
             assert!((0..5).all(|index| of(index) == of(0)), "{session}");

@@ -145,7 +145,7 @@ impl Shard {
             self.slots[slot_index as usize]
                 .exchange
                 .fail(kind, message, now);
-            self.give_up(slot_index, commands);
+            self.give_up(slot_index, now, commands);
             self.finish(slot_index, now, false);
         }
     }
@@ -199,7 +199,7 @@ impl Shard {
         commands: &mut Commands,
     ) {
         self.slots[slot_index as usize].given_up = true;
-        self.give_up(slot_index, commands);
+        self.give_up(slot_index, now, commands);
         self.finish(slot_index, now, true);
     }
 }

@@ -18,7 +18,7 @@ use crate::Share;
 pub const MAGIC: [u8; 4] = *b"RLFT";
 
 /// The version of the protocol. Both ends must have the same.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// A longer message is refused unread: a worker's numbers take some 2 MB at the most.
 pub const BYTES_MAX: usize = 16 << 20;
@@ -421,7 +421,7 @@ mod tests {
             (&b"GET / HTTP/1.1"[..], "is it the right address"),
             (
                 &newer[..],
-                "speaks version 9 of the protocol, and this program version 1",
+                "speaks version 9 of the protocol, and this program version 2",
             ),
             (&more[..], "something follows it"),
             (&whole[..6], "can't be read"),

@@ -1,5 +1,5 @@
 use ridgeline_clock::Nanos;
-use ridgeline_engine::{Exhausted, Pace, RunResult, ShardReport};
+use ridgeline_engine::{Exhausted, Http2Counts, Pace, RunResult, ShardReport};
 use ridgeline_metrics::Collector;
 use ridgeline_net::Counters;
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,8 @@ struct ShardShare {
     reads: u64,
     content_events: u64,
     connections_opened: u64,
+    /// Connections, streams, unprocessed ones, and waits for windows: theirs, ours.
+    http2: [u64; 5],
     carry_copies: u64,
 }
 
@@ -142,11 +144,25 @@ impl ShardShare {
             reads: shard.reads,
             content_events: shard.content_events,
             connections_opened: shard.connections_opened,
+            http2: [
+                shard.http2.connections,
+                shard.http2.streams,
+                shard.http2.unprocessed,
+                shard.http2.send_stalls,
+                shard.http2.receive_stalls,
+            ],
             carry_copies: shard.carry_copies,
         }
     }
 
     fn report(self) -> ShardReport {
+        let [
+            connections,
+            streams,
+            unprocessed,
+            send_stalls,
+            receive_stalls,
+        ] = self.http2;
         ShardReport {
             worker: self.worker,
             core: self.core.map(|core| core as usize),
@@ -174,6 +190,13 @@ impl ShardShare {
             reads: self.reads,
             content_events: self.content_events,
             connections_opened: self.connections_opened,
+            http2: Http2Counts {
+                connections,
+                streams,
+                unprocessed,
+                send_stalls,
+                receive_stalls,
+            },
             carry_copies: self.carry_copies,
         }
     }

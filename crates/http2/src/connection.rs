@@ -155,6 +155,12 @@ impl Connection {
             && !self.numbers_used_up
     }
 
+    /// Whether the server has said how many streams it takes, and that was confirmed.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.seen.has_settings()
+    }
+
     /// Streams that are open.
     #[must_use]
     pub fn active(&self) -> u32 {

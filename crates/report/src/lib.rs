@@ -36,7 +36,7 @@ pub use build::Context;
 pub use environment::{Environment, RunClock};
 pub use file::{REPORT, ReportError, read_json, write_json, write_whole};
 pub use report::{
-    EndpointFigures, Harness, Headroom, LittlesLaw, LoadFigures, LoadKind, Program, RecordFigures,
-    Report, SCHEMA, ShardFigures, StageFigures, StallFigures, TargetFigures, TokenFigures,
-    WorkerFigures, WorkerRecords, WorkerStatus,
+    EndpointFigures, Harness, Headroom, Http2Figures, LittlesLaw, LoadFigures, LoadKind, Program,
+    RecordFigures, Report, SCHEMA, ShardFigures, StageFigures, StallFigures, TargetFigures,
+    TokenFigures, WorkerFigures, WorkerRecords, WorkerStatus,
 };

@@ -305,6 +305,9 @@ pub struct Harness {
     /// See [`Metric::Send`].
     #[serde(default)]
     pub send_ns: Option<Summary>,
+    /// What connections of HTTP/2 counted, over all phases; `None` where there were none.
+    #[serde(default)]
+    pub http2: Option<Http2Figures>,
     /// Heads of cut events that were copied.
     pub carry_copies: u64,
     /// Gaps pooled before their request was known to succeed, for want of memory.
@@ -329,6 +332,21 @@ pub struct Harness {
     /// What a reader should know of how the client and the server fared, in plain words.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// What connections of HTTP/2 counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Http2Figures {
+    /// Connections that spoke it.
+    pub connections: u64,
+    /// Streams begun: requests, those that were sent again counted each time.
+    pub streams: u64,
+    /// Streams that the server did not begin with.
+    pub unprocessed: u64,
+    /// How often the rest of a request had to wait for a window of the server.
+    pub send_stalls: u64,
+    /// How often the server had to wait for a window of the client.
+    pub receive_stalls: u64,
 }
 
 /// How near a run came to the ceilings of a client on its machine, as `ridgeline roofline` measured them.

@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use ridgeline_clock::{Arrival, Nanos};
 use ridgeline_engine::{
-    Connections, Exhausted, Limits, Load, Pace, Plan, RunResult, ShardReport, Target, Waits,
+    Connections, Exhausted, Http2Counts, Limits, Load, Pace, Plan, RunResult, ShardReport, Target,
+    Waits,
 };
 use ridgeline_metrics::verdict::VerdictLimits;
 use ridgeline_metrics::{
@@ -80,6 +81,7 @@ pub(crate) fn plan(recipe: &Recipe) -> Plan {
             sources: Vec::new(),
             tls: None,
             spread: None,
+            http2: None,
         },
         endpoint: EndpointType::Chat,
         streaming: recipe.streaming,
@@ -238,6 +240,7 @@ fn result(collector: Collector, recipe: &Recipe, end: Nanos) -> RunResult {
             reads: events / 2,
             content_events: events,
             connections_opened: 16,
+            http2: Http2Counts::default(),
             carry_copies: 12,
         }],
     }

@@ -142,6 +142,7 @@ fn plan(slots: u32) -> Plan {
             sources: Vec::new(),
             tls: None,
             spread: None,
+            http2: None,
         },
         endpoint: EndpointType::Chat,
         streaming: true,

@@ -114,6 +114,18 @@ impl Client {
         })
     }
 
+    /// The same for connections that offer other protocols to be spoken inside (ALPN), the best first.
+    #[must_use]
+    pub fn offering(&self, protocols: Vec<Vec<u8>>) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = protocols;
+        Self {
+            config: Arc::new(config),
+            name: self.name.clone(),
+            ..*self
+        }
+    }
+
     /// Whether the server's certificate is checked.
     #[must_use]
     pub fn is_checked(&self) -> bool {

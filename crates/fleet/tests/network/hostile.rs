@@ -20,12 +20,12 @@ fn told(bytes: &[u8]) -> String {
 #[test]
 fn another_version_is_told_in_words_at_both_ends() {
     let mut newer = encode(&ToWorker::Cancel);
-    newer[4] = 2;
+    newer[4] = 3;
     let mut worker = Worker::new(host(&Path::default(), None), limits(), Nanos(1));
     worker.message(5, &newer, Nanos(2));
     let (peer, bytes) = worker.outgoing().unwrap();
     assert_eq!(peer, 5);
-    assert!(told(&bytes).contains("speaks version 2"));
+    assert!(told(&bytes).contains("speaks version 3"));
 
     let mut world = World::new(&[Path::default()], RUN);
     world.coordinator.message(0, &newer, Nanos(world.now));

@@ -142,6 +142,8 @@ pub struct Evidence {
     pub shards: Vec<ShardLoad>,
     /// What ran out. Told by the engine.
     pub exhausted: Vec<Exhausted>,
+    /// How often a server had to wait for a window of the client. Told by the engine.
+    pub window_stalls: u64,
     /// Whether a shard ran on the core of the embedded server. Told by the engine.
     pub shared_core: bool,
     /// Workers that did not do their share to its end: what happened to each, in words. Told by their
@@ -195,6 +197,7 @@ impl Evidence {
             unsent_failures: collector.unsent_failures(),
             shards: Vec::new(),
             exhausted: Vec::new(),
+            window_stalls: 0,
             shared_core: false,
             workers_short: Vec::new(),
             records_dropped: 0,
@@ -241,6 +244,7 @@ impl Evidence {
             unsent_failures: stage.unsent_failures(),
             shards: Vec::new(),
             exhausted: Vec::new(),
+            window_stalls: 0,
             shared_core: false,
             workers_short: Vec::new(),
             records_dropped: 0,

@@ -30,6 +30,8 @@ pub enum Code {
     Stall,
     /// Ports, descriptors, buffers or the pool ran out.
     Resources,
+    /// Servers had to wait for a window of the client (HTTP/2).
+    Windows,
     /// The client and the embedded server shared a core.
     SharedCore,
     /// Workers that did not do their share of the run to its end.
@@ -54,6 +56,7 @@ impl Code {
             | Self::Busy
             | Self::Stall
             | Self::Resources
+            | Self::Windows
             | Self::SharedCore
             | Self::Workers
             | Self::Records => true,

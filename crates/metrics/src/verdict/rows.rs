@@ -8,7 +8,7 @@ use super::{
 pub(super) type Row = fn(&Evidence, &VerdictLimits) -> Option<Reason>;
 
 /// The table, in the order of a report.
-pub(super) const ROWS: [Row; 19] = [
+pub(super) const ROWS: [Row; 20] = [
     rate,
     lag_median,
     lag_share,
@@ -21,6 +21,7 @@ pub(super) const ROWS: [Row; 19] = [
     busy,
     stall,
     resources,
+    windows,
     shared_core,
     workers,
     errors,
@@ -266,6 +267,18 @@ fn resources(evidence: &Evidence, _: &VerdictLimits) -> Option<Reason> {
         message: format!("the client ran out of {}", join(exhausted().map(named))),
         remedy: join(exhausted().map(|exhausted| exhausted.resource.remedy().to_owned())),
         ..count(Code::Resources, Status::Invalid, times, 0)
+    })
+}
+
+fn windows(evidence: &Evidence, _: &VerdictLimits) -> Option<Reason> {
+    let stalls = evidence.window_stalls;
+    (stalls > 0).then(|| Reason {
+        message: format!(
+            "the server had to wait {stalls} times for a window of the client (HTTP/2)"
+        ),
+        remedy: "raise limits.http2-stream-window-bytes and limits.http2-connection-window-bytes"
+            .to_owned(),
+        ..count(Code::Windows, Status::Degraded, stalls, 0)
     })
 }
 

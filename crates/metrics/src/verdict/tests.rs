@@ -45,6 +45,7 @@ fn sound(load: Load) -> Evidence {
             stall_cause: None,
         }],
         exhausted: vec![],
+        window_stalls: 0,
         shared_core: false,
         workers_short: vec![],
         records_dropped: 0,
@@ -135,7 +136,7 @@ fn load_cases() -> Vec<Case> {
 }
 
 fn client_cases() -> Vec<Case> {
-    use Code::{Busy, HarnessDelay, Resources, Send, SharedCore, Stall, Workers};
+    use Code::{Busy, HarnessDelay, Resources, Send, SharedCore, Stall, Windows, Workers};
     use Load::{Closed, Offline};
     use Status::{Degraded, Invalid};
     vec![
@@ -170,6 +171,9 @@ fn client_cases() -> Vec<Case> {
                 resource: Resource::Ports,
                 times: u64::from(past),
             }];
+        }),
+        case(Closed, Windows, Degraded, |e, past| {
+            e.window_stalls = u64::from(past);
         }),
         case(Closed, SharedCore, Degraded, |e, past| e.shared_core = past),
         case(TIMED, Workers, Invalid, |e, past| {

@@ -6,7 +6,7 @@ mod watched;
 use std::collections::BTreeMap;
 
 use ridgeline_clock::Nanos;
-use ridgeline_engine::{Load, Plan, RunResult, ShardReport};
+use ridgeline_engine::{Http2Counts, Load, Plan, RunResult, ShardReport};
 use ridgeline_metrics::verdict::{
     self, BelowFloor, Ending, Evidence, Exhausted, LimitedBy, Resource, ShardLoad, Status, Verdict,
     VerdictLimits, judge,
@@ -18,8 +18,8 @@ use ridgeline_wire::openai::EndpointType;
 
 use crate::records::Written;
 use crate::report::{
-    Harness, LittlesLaw, LoadFigures, LoadKind, Program, RecordFigures, SCHEMA, ShardFigures,
-    TargetFigures, TokenFigures, WorkerFigures, WorkerStatus,
+    Harness, Http2Figures, LittlesLaw, LoadFigures, LoadKind, Program, RecordFigures, SCHEMA,
+    ShardFigures, TargetFigures, TokenFigures, WorkerFigures, WorkerStatus,
 };
 use crate::{Environment, Report};
 
@@ -298,6 +298,7 @@ fn harness(run: &RunResult, context: &Context<'_>) -> Harness {
         harness_delay_ns: collector.distribution(Metric::HarnessDelay).summary(),
         stamp_width_ns: collector.distribution(Metric::StampWidth).summary(),
         send_ns: collector.distribution(Metric::Send).summary(),
+        http2: http2(run),
         carry_copies: sum(|shard| shard.carry_copies),
         gaps_committed_early: collector.gaps_committed_early(),
         records_dropped: records_dropped(run, context),
@@ -314,6 +315,21 @@ fn harness(run: &RunResult, context: &Context<'_>) -> Harness {
         machine: context.watched.and_then(Watched::machine).cloned(),
         notes: Vec::new(),
     }
+}
+
+/// What connections of HTTP/2 counted, where there were any.
+fn http2(run: &RunResult) -> Option<Http2Figures> {
+    let mut counts = Http2Counts::default();
+    run.shards
+        .iter()
+        .for_each(|shard| counts.merge(&shard.http2));
+    (counts.connections > 0).then_some(Http2Figures {
+        connections: counts.connections,
+        streams: counts.streams,
+        unprocessed: counts.unprocessed,
+        send_stalls: counts.send_stalls,
+        receive_stalls: counts.receive_stalls,
+    })
 }
 
 fn shard(shard: &ShardReport) -> ShardFigures {
@@ -376,6 +392,7 @@ fn evidence(run: &RunResult, context: &Context<'_>, shown: &[Metric]) -> Evidenc
             })
             .collect(),
         exhausted: exhausted(run),
+        window_stalls: http2(run).map_or(0, |http2| http2.receive_stalls),
         shared_core: context.shared_core,
         workers_short: context.workers.iter().filter_map(short).collect(),
         records_dropped: records_dropped(run, context),

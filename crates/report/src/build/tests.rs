@@ -69,7 +69,7 @@ const KEYS: &[(&str, &str)] = &[
     ("/tokens/source", "usage tokenizer events"),
     (
         "/harness",
-        "driver rx_timestamps shared_core shards harness_delay_ns stamp_width_ns send_ns carry_copies \
+        "driver rx_timestamps shared_core shards harness_delay_ns stamp_width_ns send_ns http2 carry_copies \
          gaps_committed_early records_dropped records cpu_ns_per_request cpu_ns_per_event \
          events_per_read headroom machine notes",
     ),

@@ -14,7 +14,7 @@ use ridgeline_metrics::verdict::{LimitedBy, Reason, Status, Unit};
 use ridgeline_metrics::{Attainment, Goodput};
 use ridgeline_telemetry::Cause;
 
-use crate::{LoadFigures, LoadKind, Report, StallFigures};
+use crate::{Http2Figures, LoadFigures, LoadKind, Report, StallFigures};
 use text::{bytes_per_s, clean, columns, count, mean, number, percent, shorten, span, wrap};
 pub use truth::truth;
 
@@ -122,6 +122,29 @@ fn quantity(value: f64, reason: &Reason) -> String {
         }
         Unit::Count => mean(value),
     }
+}
+
+/// What HTTP/2 did, and what it waited for.
+fn http2_words(http2: &Http2Figures) -> String {
+    let many = |number: u64, one: &str, more: &str| match number {
+        1 => format!("1 {one}"),
+        number => format!("{} {more}", count(number)),
+    };
+    let mut words = format!(
+        "HTTP/2: {} on {}",
+        many(http2.streams, "stream", "streams"),
+        many(http2.connections, "connection", "connections")
+    );
+    for (times, what) in [
+        (http2.unprocessed, "sent again, as the server had not begun"),
+        (http2.send_stalls, "waits for a window of the server"),
+        (http2.receive_stalls, "waits of the server for ours"),
+    ] {
+        if times > 0 {
+            words.push_str(&format!(", {} {what}", count(times)));
+        }
+    }
+    words
 }
 
 fn load(page: &mut Page, report: &Report) {
@@ -397,6 +420,9 @@ fn client(page: &mut Page, report: &Report) {
     }));
     parts.push(format!("{} carry copies", count(harness.carry_copies)));
     page.field("Client", &parts.join(", "));
+    if let Some(http2) = &harness.http2 {
+        page.more(&http2_words(http2));
+    }
     let mut parts = Vec::new();
     if let Some(cpu) = harness.cpu_ns_per_request {
         parts.push(format!("CPU {} a request", span(cpu)));

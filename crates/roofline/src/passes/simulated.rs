@@ -171,6 +171,7 @@ fn plan(answer: &Answer, requests: u64) -> Plan {
             sources: Vec::new(),
             tls: None,
             spread: None,
+            http2: None,
         },
         endpoint: EndpointType::Chat,
         streaming: answer.streamed,
