@@ -26,6 +26,8 @@ class Job:
     core: int
     folder: str
     tokenizer: str
+    # Of HTTP/2: requests at a time on a connection; 0: HTTP/1.1.
+    streams: int = 0
 
     def body(self):
         ask = {"model": "mock", "messages": [{"role": "user", "content": PROMPT}]}
@@ -48,6 +50,11 @@ class Job:
     @property
     def secure(self):
         return self.url.startswith("https://")
+
+    @property
+    def sockets(self):
+        """Connections that `connections` requests in flight take."""
+        return -(-self.connections // self.streams) if self.streams else self.connections
 
     @property
     def chat(self):
@@ -91,6 +98,7 @@ class BareClient:
 class Ridgeline:
     name, binary, parses = "ridgeline", "ridgeline", True
     secure = True
+    http2 = True
     # Nothing is wrong with a client that says that it was its own limit.
     codes = (0, 3)
 
@@ -99,7 +107,8 @@ class Ridgeline:
                 "--streaming" if job.streaming else "--no-streaming", "--prompt", PROMPT,
                 "--concurrency", str(job.connections), "--duration", f"{job.seconds}s",
                 "--cores", str(job.core), "--quiet", "--output-dir", job.folder,
-                *(["--insecure"] if job.secure else [])]
+                *(["--insecure"] if job.secure else []),
+                *(["--http", "2", "--streams-per-connection", str(job.streams)] if job.streams else [])]
 
     def claim(self, job, stdout):
         report = job.read_json("report.json")
@@ -137,11 +146,13 @@ class Wrk2(Wrk):
 class Oha:
     name, binary, parses = "oha", "oha", False
     secure = True
+    http2 = True
 
     def argv(self, program, job):
         return [program, "--no-tui", "--output-format", "json", "-z", f"{job.seconds}s",
-                "-c", str(job.connections), "-m", "POST", "-T", "application/json",
-                "-D", job.write("body", job.body()), *(["--insecure"] if job.secure else []), job.chat]
+                "-c", str(job.sockets), "-m", "POST", "-T", "application/json",
+                "-D", job.write("body", job.body()), *(["--insecure"] if job.secure else []),
+                *(["--http2", "-p", str(job.streams)] if job.streams else []), job.chat]
 
     def claim(self, job, stdout):
         said = json.loads(stdout)
@@ -154,9 +165,11 @@ class Oha:
 class H2load:
     name, binary, parses = "h2load", "h2load", False
     secure = True
+    http2 = True
 
     def argv(self, program, job):
-        return [program, "--h1", "-t1", f"-c{job.connections}", f"-D{job.seconds}",
+        version = [f"-m{job.streams}"] if job.streams else ["--h1"]
+        return [program, *version, "-t1", f"-c{job.sockets}", f"-D{job.seconds}",
                 "-d", job.write("body", job.body()), "-H", "content-type: application/json", job.chat]
 
     def claim(self, job, stdout):

@@ -52,6 +52,8 @@ def arguments():
     parser.add_argument("--streaming", action="store_true")
     parser.add_argument("--tls", action="store_true",
                         help="clients by TLS 1.3 against nginx, which answers at once")
+    parser.add_argument("--http2", type=int, default=0, metavar="STREAMS",
+                        help="with --tls: HTTP/2, so many requests at a time on a connection")
     parser.add_argument("--tokenizer", metavar="FOLDER", default="",
                         help="a Hugging Face tokenizer, for guidellm and inference-perf")
     parser.add_argument("--server-core", type=int, default=0)
@@ -84,13 +86,15 @@ def everything(args):
 
 def job_of(url, folder, args):
     return Job(url, args.seconds, args.connections, args.streaming, args.tokens, args.client_core,
-               folder, os.path.abspath(args.tokenizer) if args.tokenizer else "")
+               folder, os.path.abspath(args.tokenizer) if args.tokenizer else "", args.http2)
 
 
 def measure_client(kind, program, args):
     """One run of a client against a fresh mock server, which says in the end what it served; or nginx."""
     if args.tls and not getattr(kind, "secure", False):
         raise Failed("is not asked to speak TLS here")
+    if args.http2 and not (args.tls and getattr(kind, "http2", False)):
+        raise Failed("is not asked to speak HTTP/2 here")
     held = tempfile.TemporaryDirectory()
     if args.tls:
         job = job_of("", held.name, args)

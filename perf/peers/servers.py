@@ -42,7 +42,7 @@ class MockServer:
 
 
 class Nginx:
-    """`return 200` with our answer as its body, one worker; by TLS 1.3 with `secure`."""
+    """`return 200` with our answer as its body, one worker; by TLS 1.3 with `secure`, and HTTP/2 by that."""
 
     name, binary = "nginx", "nginx"
 
@@ -56,7 +56,7 @@ class Nginx:
                             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         ssl, keys = "", ""
         if secure:
-            ssl = " ssl"
+            ssl = " ssl http2" if job.streams else " ssl"
             keys = (f"ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;\n"
                     "ssl_protocols TLSv1.3;\n")
             certify(folder)
