@@ -38,6 +38,15 @@ impl Load {
         }
     }
 
+    /// Half of what a pair of arms runs, where no number is asked for: there are five.
+    fn options(self, options: &Options) -> Options {
+        let half = self.preset().requests(options) / 2;
+        Options {
+            requests: options.requests.or(Some(half)),
+            ..options.clone()
+        }
+    }
+
     const fn measures(self) -> &'static [Measure] {
         match self {
             Self::Request => &[Measure::CpuNsPerRequest, Measure::RequestsPerS],
@@ -106,6 +115,7 @@ pub fn run(
     };
     let mut lines = Vec::new();
     for load in LOADS {
+        let options = load.options(&options);
         let served = serve(load.preset(), &options)?;
         let arms = arms(load.preset(), drivers, &options, served.address())?;
         let mut samples = vec![Vec::new(); arms.len()];
@@ -263,6 +273,17 @@ mod tests {
             assert_eq!(last, "uring");
             assert_eq!(rest, &epoll[..epoll.len() - 1]);
         }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_run_and_else_half_of_a_pairs() {
+        let options = Options::sample();
+        assert_eq!(Load::Paced.options(&options).requests, Some(1_250));
+        let options = Options {
+            requests: Some(7),
+            ..options
+        };
+        assert_eq!(Load::Paced.options(&options).requests, Some(7));
     }
 
     #[test]

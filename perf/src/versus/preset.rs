@@ -272,7 +272,7 @@ impl Preset {
     }
 
     /// Requests of a run: several seconds of each kind, so that start-up does not count.
-    fn requests(self, options: &Options) -> u64 {
+    pub(crate) fn requests(self, options: &Options) -> u64 {
         options.requests.unwrap_or(match self {
             Self::Coalesced | Self::ServeCoalesced => 40_000,
             Self::Paced | Self::ServePaced => 2_500,
