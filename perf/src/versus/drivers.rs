@@ -142,13 +142,13 @@ pub fn run(
     })
 }
 
-/// An eighth of what the bare client does: the dearest driver is to keep up with it.
+/// A sixteenth of what the bare client does: the dearest driver is to keep up with it, though each request wakes it.
 fn rate(options: &Options) -> io::Result<f64> {
     if let Some(rate) = options.rate {
         return Ok(rate);
     }
     let served = serve(Preset::Request, options)?;
-    Ok((preset::ceiling(options, served.address())? / 8.0).round())
+    Ok((preset::ceiling(options, served.address())? / 16.0).round())
 }
 
 fn serve(preset: Preset, options: &Options) -> io::Result<Served> {
