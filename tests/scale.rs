@@ -100,3 +100,29 @@ fn a_load_is_spread_over_the_rings_that_it_takes() {
     assert!(said.contains("leave --shards out"), "{said}");
     server.stop();
 }
+
+#[test]
+fn epoll_says_what_its_limit_is_and_why() {
+    let server = mock::Mock::start(&["--mode", "instant"]);
+    let flags = [
+        "--driver",
+        "epoll",
+        "--concurrency",
+        "600",
+        "--request-count",
+        "600",
+    ];
+    let fixed = ["--url", &server.url, "--model", "mock", "--prompt", "Hi"];
+    let output = bench(300, &[&fixed[..], &flags].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let parts = [
+        "needs 653 descriptors",
+        "leaves 236",
+        "each connection is a descriptor",
+        "--driver uring",
+    ];
+    for part in parts {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}

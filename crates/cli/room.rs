@@ -143,7 +143,11 @@ impl Room {
         };
         if needed > self.descriptors {
             let (whose, more) = if self.is_shared() {
-                ("this process", "")
+                (
+                    "this process",
+                    "use --driver uring (with this driver each connection is a descriptor of the process; \
+                     rings have tables of their own), ",
+                )
             } else {
                 (
                     "each shard",
