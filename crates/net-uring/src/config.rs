@@ -15,7 +15,8 @@ pub struct UringConfig {
     /// call, nothing else.
     pub sq_entries: u32,
     /// Completion queue entries, rounded up to a power of two. A full queue loses nothing: the
-    /// kernel keeps the rest, which costs it an allocation each.
+    /// kernel keeps the rest, which costs it an allocation each. But accepts and receives that go on by themselves
+    /// end at a full queue, and are armed again once a turn.
     pub cq_entries: u32,
     /// Received bytes one provided buffer holds.
     pub buffer_bytes: u32,
@@ -43,7 +44,7 @@ impl UringConfig {
             connections_max,
             rx_timestamps: false,
             sq_entries: 1_024,
-            cq_entries: 4_096,
+            cq_entries: completions(connections_max),
             buffer_bytes: 16 * 1_024,
             buffers_count: 256,
             spin: Nanos::ZERO,
@@ -60,5 +61,31 @@ impl UringConfig {
             buffers_count: 8,
             ..Self::new(connections_max)
         }
+    }
+}
+
+/// Room for a completion of each connection: they may all come in one turn, as when a server writes to all of them at
+/// the same time. Within what the kernel allows (IORING_MAX_CQ_ENTRIES).
+const fn completions(connections_max: u32) -> u32 {
+    match connections_max {
+        0..=4_096 => 4_096,
+        4_097..=32_768 => connections_max.next_power_of_two(),
+        _ => 1 << 16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_connection_has_room_for_a_completion() {
+        let entries = |connections| UringConfig::new(connections).cq_entries;
+        assert_eq!([1, 4_096].map(entries), [4_096; 2]);
+        assert_eq!(
+            [4_097, 17_203, 32_768].map(entries),
+            [8_192, 32_768, 32_768]
+        );
+        assert_eq!([32_769, u32::MAX].map(entries), [1 << 16; 2]);
     }
 }
