@@ -1,5 +1,7 @@
-/// Marks the end of a list, and a place that is in no list.
+/// Marks the end of a list.
 const NONE: u32 = u32::MAX;
+/// In the place of `previous`: of a place that is in no list.
+const APART: u32 = u32::MAX - 1;
 
 /// A queue of slab places that any of them can leave at once: a doubly linked list whose links
 /// lie in one vector. No allocation after [`List::new`].
@@ -14,7 +16,6 @@ pub(crate) struct List {
 struct Link {
     previous: u32,
     next: u32,
-    linked: bool,
 }
 
 impl List {
@@ -24,9 +25,8 @@ impl List {
     /// An empty list over the places `0..places`.
     pub(crate) fn new(places: u32) -> Self {
         let apart = Link {
-            previous: NONE,
+            previous: APART,
             next: NONE,
-            linked: false,
         };
         Self {
             links: vec![apart; places as usize],
@@ -54,7 +54,7 @@ impl List {
     }
 
     pub(crate) fn contains(&self, place: u32) -> bool {
-        self.links[place as usize].linked
+        self.links[place as usize].previous != APART
     }
 
     /// Puts a place that is in no list at the end.
@@ -63,7 +63,6 @@ impl List {
         self.links[place as usize] = Link {
             previous: self.tail,
             next: NONE,
-            linked: true,
         };
         match self.tail {
             NONE => self.head = place,
@@ -78,7 +77,6 @@ impl List {
         self.links[place as usize] = Link {
             previous: NONE,
             next: self.head,
-            linked: true,
         };
         match self.head {
             NONE => self.tail = place,
@@ -89,12 +87,8 @@ impl List {
 
     /// Takes a place out, wherever it stands; nothing happens when it is not in the list.
     pub(crate) fn remove(&mut self, place: u32) {
-        let Link {
-            previous,
-            next,
-            linked,
-        } = self.links[place as usize];
-        if !linked {
+        let Link { previous, next } = self.links[place as usize];
+        if previous == APART {
             return;
         }
         match previous {
@@ -105,7 +99,7 @@ impl List {
             NONE => self.tail = previous,
             after => self.links[after as usize].previous = previous,
         }
-        self.links[place as usize].linked = false;
+        self.links[place as usize].previous = APART;
     }
 
     pub(crate) fn pop_front(&mut self) -> Option<u32> {

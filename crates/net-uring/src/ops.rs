@@ -35,6 +35,12 @@ static LINGER_NONE: libc::linger = libc::linger {
 pub(crate) struct Call {
     /// There until the connection is up: addresses are large, and open connections many.
     pub(crate) way: Option<Box<Way>>,
+    /// There from the first send of two parts on: small requests have one.
+    parts: Option<Box<Parts>>,
+}
+
+/// A message of two parts.
+struct Parts {
     header: libc::msghdr,
     parts: [libc::iovec; 2],
 }
@@ -47,12 +53,20 @@ pub(crate) struct Way {
 
 impl Call {
     pub(crate) fn new() -> Self {
+        Self {
+            way: None,
+            parts: None,
+        }
+    }
+}
+
+impl Parts {
+    fn new() -> Self {
         let part = libc::iovec {
             iov_base: ptr::null_mut(),
             iov_len: 0,
         };
         Self {
-            way: None,
             header: header(0),
             parts: [part; 2],
         }
@@ -133,6 +147,8 @@ impl UringDriver {
                 .build()
         } else {
             let call = &mut self.calls[index as usize];
+            // Boxed: it stays where it is. The last send that used it is over, as one is under way at a time.
+            let call = call.parts.get_or_insert_with(|| Box::new(Parts::new()));
             for (part, bytes) in call.parts.iter_mut().zip([head, body]) {
                 part.iov_base = bytes.as_ptr().cast_mut().cast();
                 part.iov_len = bytes.len();
