@@ -11,6 +11,7 @@ mod connections; // servers that close: retries on fresh connections, retirement
 mod endpoints; // several of them: who gets which request, and what each did
 mod faults; // resets, refusals, stalls, silence, ports: outcomes, and nothing is lost
 mod fed; // queries from outside: order, first tokens, back-pressure, drain
+mod http2; // connections that carry many streams: lost for a reason of the system
 mod open; // open loop: schedule, lag, cap, what was never sent, coordinated omission
 mod overload; // a server of fixed capacity, below it and above: what queueing theory says, and who limits
 mod search; // knees and highest rates of a queue, found by the engine on its own

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use ridgeline_clock::{Clock, Nanos};
 use ridgeline_engine::{Connections, Control, Limits, Load, Plan, Record, Requests, Shard};
 use ridgeline_engine::{ShardResult, Target, Waits, drive, id_prefix, window};
+use ridgeline_http2::HeadTemplate;
 use ridgeline_metrics::{Counts, Metric, Phase, Summary};
 use ridgeline_net::Peer;
 use ridgeline_net::sim::{Actions, SimConfig, SimDriver, SimNet, SimPeer};
@@ -117,7 +118,7 @@ impl World {
     pub(crate) fn shard(net: SimNet, plan: Plan, k: u32) -> Self {
         let plan = Arc::new(plan);
         let control = Arc::new(Control::new(plan.shards));
-        let template = RequestTemplate::new(&RequestOptions {
+        let options = RequestOptions {
             method: Method::Post,
             target: "/v1/chat/completions",
             host: "10.0.0.1:8000",
@@ -125,8 +126,9 @@ impl World {
             api_key: None,
             id_prefix: &id_prefix(plan.run_id),
             headers: &[],
-        })
-        .unwrap();
+        };
+        let template = RequestTemplate::new(&options).unwrap();
+        let heads = HeadTemplate::new(&options, plan.target.is_secure()).unwrap();
         let bodies = (0..4)
             .map(|n| Bytes::from(format!(r#"{{"model":"m","n":{n}}}"#)))
             .collect();
@@ -134,6 +136,7 @@ impl World {
         let requests = Requests::new(template, bodies, plan.limits.send_inline_bytes);
         let sessions = vec![Some(0), Some(1), None, Some(0)];
         let requests = requests.with_templates(templates).with_sessions(sessions);
+        let requests = requests.with_http2(vec![heads; plan.target.endpoints()]);
         let requests = Arc::new(requests);
         let (producer, records) = RingBuffer::new(1 << 16);
         let shard = Shard::new(k, plan.clone(), requests, control.clone(), Some(producer)).unwrap();

@@ -343,18 +343,11 @@ impl Shard {
     /// A connection that carried a request is gone.
     fn connection_lost(&mut self, index: u32, cause: Closed, at: Nanos) {
         let arrival = Arrival::reaped(at);
-        let Closed::Os(errno) = cause else {
+        let slot = self.connections[index as usize].slot;
+        let (Closed::Os(errno), Some(slot_index)) = (cause, slot) else {
             return self.exchange_ended(index, false, arrival);
         };
-        let Some(slot_index) = self.connections[index as usize].slot else {
-            return;
-        };
-        if self.slots[slot_index as usize]
-            .exchange
-            .answer()
-            .first_byte
-            .is_some()
-        {
+        if self.has_answer_begun(slot_index) {
             return self.exchange_ended(index, false, arrival);
         }
         self.connections[index as usize].slot = None;
