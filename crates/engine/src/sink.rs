@@ -314,13 +314,8 @@ impl Shard {
             return;
         };
         let slot = &mut self.slots[slot_index as usize];
-        slot.seen.harness_delay_max = slot.seen.harness_delay_max.max(arrival.harness_delay());
-        let mut observer = ReadObserver::new(
-            &mut slot.seen,
-            &mut self.gap_pool,
-            &mut self.collector,
-            arrival,
-        );
+        let (pool, collector) = (&mut self.gap_pool, &mut self.collector);
+        let mut observer = slot.seen.read(pool, collector, arrival);
         let progress = slot.exchange.received(
             &mut connection.http,
             &mut connection.carry,

@@ -116,6 +116,18 @@ impl Seen {
             events_at.clear();
         }
     }
+
+    /// Bytes came for the answer: what stands between them and the numbers.
+    #[inline]
+    pub(crate) fn read<'a>(
+        &'a mut self,
+        pool: &'a mut GapPool,
+        collector: &'a mut Collector,
+        arrival: Arrival,
+    ) -> ReadObserver<'a> {
+        self.harness_delay_max = self.harness_delay_max.max(arrival.harness_delay());
+        ReadObserver::new(self, pool, collector, arrival)
+    }
 }
 
 /// Stands between one read and the slot it belongs to. Events of one read share one arrival: they

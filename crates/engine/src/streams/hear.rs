@@ -1,7 +1,7 @@
 //! What comes: told to the exchanges of its streams.
 
 use ridgeline_clock::{Arrival, Nanos};
-use ridgeline_http2::{Abort, AbortKind, Event, StreamId};
+use ridgeline_http2::{Abort, AbortKind, Event};
 use ridgeline_net::{Close, Commands};
 use ridgeline_wire::exchange::{ErrorKind, Progress};
 use ridgeline_wire::http1::Part;
@@ -9,7 +9,6 @@ use ridgeline_wire::http1::Part;
 use super::{Fate, HELD_BYTES_MAX, Place, Streams, UNPROCESSED_MAX};
 use crate::connection::State;
 use crate::shard::Shard;
-use crate::slot::ReadObserver;
 
 impl Shard {
     /// Bytes came on a connection of HTTP/2.
@@ -107,13 +106,8 @@ impl Shard {
             return 0;
         };
         let slot = &mut self.slots[slot_index as usize];
-        slot.seen.harness_delay_max = slot.seen.harness_delay_max.max(arrival.harness_delay());
-        let mut observer = ReadObserver::new(
-            &mut slot.seen,
-            &mut self.gap_pool,
-            &mut self.collector,
-            arrival,
-        );
+        let (pool, collector) = (&mut self.gap_pool, &mut self.collector);
+        let mut observer = slot.seen.read(pool, collector, arrival);
         let progress = slot.exchange.part(
             part,
             &mut place.carry,
@@ -159,18 +153,12 @@ impl Shard {
         match fate {
             Fate::Done { reusable } => {
                 if !reusable {
-                    streams.h2.cancel(StreamId {
-                        place: place_index,
-                        number: place.number,
-                    });
+                    streams.cancel(place_index);
                 }
                 self.finish(slot_index, arrival.reaped, false);
             }
             Fate::GivenUp => {
-                streams.h2.cancel(StreamId {
-                    place: place_index,
-                    number: place.number,
-                });
+                streams.cancel(place_index);
                 self.slots[slot_index as usize].given_up = true;
                 self.finish(slot_index, arrival.reaped, true);
             }

@@ -4,7 +4,7 @@ mod hear;
 mod room;
 mod send;
 
-use ridgeline_http2::{Abort, Connection, Counters, Limits};
+use ridgeline_http2::{Abort, Connection, Counters, Limits, StreamId};
 use ridgeline_wire::carry::Carry;
 
 /// How often a request is sent again that servers did not begin with. More than a server that goes away
@@ -174,6 +174,12 @@ impl Streams {
     /// Something else than output of the streams was handed to the driver.
     pub(crate) fn also_sends(&mut self) {
         self.sends += 1;
+    }
+
+    /// Resets the stream of a place.
+    fn cancel(&mut self, place: u32) {
+        let number = self.places[place as usize].number;
+        self.h2.cancel(StreamId { place, number });
     }
 
     fn touch(&mut self, place: u32) {

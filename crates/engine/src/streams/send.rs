@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use ridgeline_clock::{Arrival, Nanos};
-use ridgeline_http2::StreamId;
 use ridgeline_net::Commands;
 
 use super::{HELD_BYTES_MAX, Sent, Streams};
@@ -176,10 +175,7 @@ impl Shard {
         {
             place.slot = None;
             place.carry.clear(&mut self.shared.pool);
-            streams.h2.cancel(StreamId {
-                place: place_index,
-                number: place.number,
-            });
+            streams.cancel(place_index);
         }
         self.go_on(index, Arrival::reaped(now), commands);
     }
