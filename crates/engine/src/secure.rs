@@ -195,7 +195,7 @@ impl Shard {
         slot.timeline.tls.get_or_insert(span);
         slot.secured.get_or_insert(arrival.at);
         if speaks_http2 {
-            self.put_stream(slot_index, index);
+            self.put_stream(slot_index, index, arrival.reaped);
             self.write_output(index, out);
         } else {
             self.write_request(slot_index, index, out);

@@ -26,14 +26,18 @@ impl Shard {
         now: Nanos,
         commands: &mut Commands,
     ) {
-        if !self.put_stream(slot_index, index) {
-            self.wait_again(slot_index, now);
-        }
+        self.put_stream(slot_index, index, now);
         self.go_on(index, Arrival::reaped(now), commands);
     }
 
-    /// Puts a request on a stream of its own. Whether there was room.
-    pub(crate) fn put_stream(&mut self, slot_index: u32, index: u32) -> bool {
+    /// Puts a request on a stream of its own; without room for that it waits again.
+    pub(crate) fn put_stream(&mut self, slot_index: u32, index: u32, now: Nanos) {
+        if !self.try_stream(slot_index, index) {
+            self.wait_again(slot_index, now);
+        }
+    }
+
+    fn try_stream(&mut self, slot_index: u32, index: u32) -> bool {
         let session = self.session_of(slot_index);
         let slot = &self.slots[slot_index as usize];
         let (Some((head, body)), Some(streams)) = (
