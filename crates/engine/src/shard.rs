@@ -321,7 +321,6 @@ impl Shard {
         }
         self.expire(now, commands);
         self.end_waits(now, commands);
-        self.retire(now, commands);
         self.heed(now, commands);
         if now < self.state.start {
             return self.state.start;
