@@ -2,8 +2,14 @@
 //! wrote.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "outside/bench.rs"]
+mod bench; // a run of the program, and what it left behind
+#[path = "outside/listening.rs"]
+mod listening; // a server on tokio
 #[path = "outside/mock.rs"]
 mod mock; // the mock server as a child
+#[path = "outside/own.rs"]
+mod own; // certificates of our own
 #[path = "outside/program.rs"]
 mod program; // the program as a child, never for longer than a limit
 
@@ -12,26 +18,25 @@ use std::convert::Infallible;
 use std::fs;
 use std::future::{pending, poll_fn};
 use std::io;
-use std::net::TcpListener;
-use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::task::{Context, Poll};
-use std::thread;
 
+use bench::Ran;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use listening::listen;
 use mock::Mock;
+use own::Own;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::version::TLS13;
 
 const REQUESTS: u64 = 48;
 
@@ -125,114 +130,29 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(stream: S, manner: Manner) 
 
 /// A server on tokio, in the clear or behind TLS.
 fn serve(manner: Manner, acceptor: Option<TlsAcceptor>) -> Served {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let scheme = if acceptor.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{}", listener.local_addr().unwrap());
-    listener.set_nonblocking(true).unwrap();
     let connections = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&connections);
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build();
-        let local = tokio::task::LocalSet::new();
-        local.block_on(&runtime.unwrap(), async {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            while let Ok((stream, _)) = listener.accept().await {
-                counted.fetch_add(1, SeqCst);
-                let acceptor = acceptor.clone();
-                tokio::task::spawn_local(async move {
-                    match acceptor {
-                        None => converse(stream, manner).await,
-                        Some(acceptor) => {
-                            if let Ok(stream) = acceptor.accept(stream).await {
-                                converse(stream, manner).await;
-                            }
-                        }
+    let address = listen(move |stream| {
+        counted.fetch_add(1, SeqCst);
+        let acceptor = acceptor.clone();
+        async move {
+            match acceptor {
+                None => converse(stream, manner).await,
+                Some(acceptor) => {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        converse(stream, manner).await;
                     }
-                });
+                }
             }
-        });
+        }
     });
+    let url = format!("{scheme}://{address}");
     Served { url, connections }
 }
 
-/// A certificate that is its own root, as a file; what servers need of it.
-struct Own {
-    _keep: tempfile::TempDir,
-    path: PathBuf,
-    certificate: CertificateDer<'static>,
-    key: Vec<u8>,
-}
-
-impl Own {
-    fn new() -> Self {
-        let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        let keep = tempfile::tempdir().unwrap();
-        let path = keep.path().join("own.pem");
-        fs::write(&path, own.cert.pem()).unwrap();
-        Self {
-            _keep: keep,
-            path,
-            certificate: own.cert.der().clone(),
-            key: own.signing_key.serialize_der(),
-        }
-    }
-
-    /// Servers that choose among these protocols.
-    fn acceptor(&self, protocols: &[&str]) -> TlsAcceptor {
-        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(provider);
-        let builder = builder.with_safe_default_protocol_versions().unwrap();
-        let key = PrivateKeyDer::Pkcs8(self.key.clone().into());
-        let mut config = builder
-            .with_no_client_auth()
-            .with_single_cert(vec![self.certificate.clone()], key)
-            .unwrap();
-        config.alpn_protocols = protocols
-            .iter()
-            .map(|name| name.as_bytes().to_vec())
-            .collect();
-        TlsAcceptor::from(Arc::new(config))
-    }
-}
-
-/// A run. Its exit code, what it said, and its report and records, where there are any.
-struct Ran {
-    code: Option<i32>,
-    said: String,
-    report: Value,
-    records: Vec<Value>,
-}
-
 fn bench_with(prompt: &str, url: &str, more: &[&str]) -> Ran {
-    let folder = tempfile::tempdir().unwrap();
-    let (out, count) = (folder.path().join("out"), REQUESTS.to_string());
-    let fixed = [
-        "bench",
-        "--url",
-        url,
-        "--model",
-        "mock",
-        "--prompt",
-        prompt,
-        "--request-count",
-        &count,
-        "--output-dir",
-        out.to_str().unwrap(),
-    ];
-    let exit = program::run(&[&fixed, more].concat());
-    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap_or_default();
-    let records = read("records.jsonl");
-    let records = records
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    Ran {
-        code: exit.code,
-        said: exit.said,
-        report: serde_json::from_str(&read("report.json")).unwrap_or_default(),
-        records: records.collect(),
-    }
+    bench::bench(url, prompt, REQUESTS, more)
 }
 
 fn bench(url: &str, more: &[&str]) -> Ran {
@@ -314,14 +234,17 @@ fn a_connection_is_filled_before_another_is_opened() {
 
 #[test]
 fn behind_tls_the_server_chooses() {
-    let own = Own::new();
+    let own = Own::named("127.0.0.1");
     let trusted = [
         "--ca-file",
-        own.path.to_str().unwrap(),
+        own.certificate.to_str().unwrap(),
         "--concurrency",
         "4",
     ];
-    let both = serve(Manner::default(), Some(own.acceptor(&["h2", "http/1.1"])));
+    let both = serve(
+        Manner::default(),
+        Some(own.acceptor(&[&TLS13], &["h2", "http/1.1"])),
+    );
     for version in ["2", "auto"] {
         let ran = bench(&both.url, &[&trusted[..], &["--http", version]].concat());
         check(&ran);
@@ -350,9 +273,14 @@ fn a_server_without_http_2_is_told_in_words() {
     assert_eq!(ran.code, Some(4), "{}", ran.said);
     assert_eq!(ran.report["errors"], json!({"http_protocol": REQUESTS}));
     assert!(ran.said.contains("use --http 1.1"), "{}", ran.said);
-    let own = Own::new();
-    let mute = serve(Manner::default(), Some(own.acceptor(&[])));
-    let flags = ["--ca-file", own.path.to_str().unwrap(), "--http", "2"];
+    let own = Own::named("127.0.0.1");
+    let mute = serve(Manner::default(), Some(own.acceptor(&[&TLS13], &[])));
+    let flags = [
+        "--ca-file",
+        own.certificate.to_str().unwrap(),
+        "--http",
+        "2",
+    ];
     let ran = bench(&mute.url, &flags);
     assert_eq!(ran.code, Some(4), "{}", ran.said);
     assert_eq!(ran.report["errors"], json!({"tls": REQUESTS}));

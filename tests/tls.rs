@@ -2,89 +2,50 @@
 //! here wrote.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "outside/bench.rs"]
+mod bench; // a run of the program, and what it left behind
+#[path = "outside/listening.rs"]
+mod listening; // a server on tokio
 #[path = "outside/mock.rs"]
 mod mock; // the mock server as a child
+#[path = "outside/own.rs"]
+mod own; // certificates of our own
 #[path = "outside/program.rs"]
 mod program; // the program as a child, never for longer than a limit
 
 use std::convert::Infallible;
-use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::thread;
 
+use bench::Ran;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use listening::listen;
 use mock::Mock;
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, date_time_ymd};
-use serde_json::Value;
+use own::{Own, params};
+use rcgen::date_time_ymd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{ServerConfig, SupportedProtocolVersion, version};
+use tokio_rustls::rustls::{SupportedProtocolVersion, version};
 
 const REQUESTS: u64 = 24;
 
-/// A certificate that is its own root, and its key, as files.
-struct Own {
-    _keep: tempfile::TempDir,
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-/// What a certificate for `name` says, issued by whoever is called so.
-fn params(name: &str) -> CertificateParams {
-    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params
-}
-
-impl Own {
-    fn new(params: &CertificateParams) -> Self {
-        let keep = tempfile::tempdir().unwrap();
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap();
-        let (path, key_path) = (keep.path().join("own.pem"), keep.path().join("own.key"));
-        fs::write(&path, certificate.pem()).unwrap();
-        fs::write(&key_path, key.serialize_pem()).unwrap();
-        Self {
-            _keep: keep,
-            certificate: path,
-            key: key_path,
-        }
-    }
-
-    fn named(name: &str) -> Self {
-        Self::new(&params(name))
-    }
-
-    /// A mock server that is this.
-    fn mock(&self) -> Mock {
-        let (certificate, key) = (self.certificate.to_str(), self.key.to_str());
-        Mock::start(&[
-            "--mode",
-            "instant",
-            "--tls-cert",
-            certificate.unwrap(),
-            "--tls-key",
-            key.unwrap(),
-        ])
-    }
-}
-
-/// A run against `url`. Its exit code, what it said, and its report and records, where there are any.
-struct Ran {
-    code: Option<i32>,
-    said: String,
-    report: Value,
-    records: Vec<Value>,
+/// A mock server that is this.
+fn mock_of(own: &Own) -> Mock {
+    let (certificate, key) = (own.certificate.to_str(), own.key.to_str());
+    Mock::start(&[
+        "--mode",
+        "instant",
+        "--tls-cert",
+        certificate.unwrap(),
+        "--tls-key",
+        key.unwrap(),
+    ])
 }
 
 fn bench(url: &str, more: &[&str]) -> Ran {
@@ -93,37 +54,8 @@ fn bench(url: &str, more: &[&str]) -> Ran {
 
 /// The same with another prompt.
 fn bench_with(prompt: &str, url: &str, more: &[&str]) -> Ran {
-    let folder = tempfile::tempdir().unwrap();
-    let (out, count) = (folder.path().join("out"), REQUESTS.to_string());
-    let fixed = [
-        "bench",
-        "--url",
-        url,
-        "--model",
-        "mock",
-        "--prompt",
-        prompt,
-        "--concurrency",
-        "4",
-        "--request-count",
-        &count,
-        "--timeout",
-        "20s",
-        "--output-dir",
-        out.to_str().unwrap(),
-    ];
-    let exit = program::run(&[&fixed, more].concat());
-    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap_or_default();
-    let records = read("records.jsonl");
-    let records = records
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    Ran {
-        code: exit.code,
-        said: exit.said,
-        report: serde_json::from_str(&read("report.json")).unwrap_or_default(),
-        records: records.collect(),
-    }
+    let usual = ["--concurrency", "4", "--timeout", "20s"];
+    bench::bench(url, prompt, REQUESTS, &[&usual, more].concat())
 }
 
 /// What is true of every run that went well.
@@ -192,7 +124,7 @@ fn what_is_wrong_with_a_certificate_is_told_before_the_run() {
         (&expired, &expired, ["expired on 2021-03-04", "renew it"]),
         (&sound, &other, ["signed by itself", "--ca-file"]),
     ] {
-        let server = own.mock();
+        let server = mock_of(own);
         let ran = bench(&server.url, &["--ca-file", &file(trusted)]);
         assert_eq!(ran.code, Some(2), "{}", ran.said);
         for part in parts {
@@ -249,7 +181,7 @@ fn a_client_shows_its_certificate_to_a_server_that_asks() {
 #[test]
 fn a_probe_says_how_it_is_secured() {
     let own = Own::named("127.0.0.1");
-    let mock = own.mock();
+    let mock = mock_of(&own);
     let root = own.certificate.to_str().unwrap();
     let probe = [
         "probe", "--url", &mock.url, "--model", "mock", "--prompt", "Hi",
@@ -274,33 +206,11 @@ const EVENTS: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"
     data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"there\"},\"finish_reason\":\"stop\"}]}\n\n\
     data: [DONE]\n\n";
 
-/// A server on tokio and rustls, for as long as the test lasts. Its URL.
+/// A server on tokio and rustls. Its URL.
 fn serve(own: &Own, versions: &[&'static SupportedProtocolVersion], manner: Manner) -> String {
-    let certificate = CertificateDer::from_pem_file(&own.certificate).unwrap();
-    let key = PrivateKeyDer::from_pem_file(&own.key).unwrap();
-    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(versions)
-        .unwrap();
-    let config = builder
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key);
-    let acceptor = TlsAcceptor::from(Arc::new(config.unwrap()));
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("https://{}", listener.local_addr().unwrap());
-    listener.set_nonblocking(true).unwrap();
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build();
-        runtime.unwrap().block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(converse(acceptor.clone(), stream, manner));
-            }
-        });
-    });
-    url
+    let acceptor = own.acceptor(versions, &[]);
+    let address = listen(move |stream| converse(acceptor.clone(), stream, manner));
+    format!("https://{address}")
 }
 
 async fn converse(acceptor: TlsAcceptor, stream: tokio::net::TcpStream, manner: Manner) {
